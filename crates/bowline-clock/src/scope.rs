@@ -1,0 +1,392 @@
+//! Task scopes: every task belongs to one, and ends no later than it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::task::panic_message;
+use crate::{Clock, Task};
+
+/// Owns tasks. When it is dropped, they are aborted, and so are those of the scopes below it.
+///
+/// - [`spawn`](Scope::spawn) starts a task; one that panics ends alone: it is logged and counted, the scope and
+///   its other tasks go on.
+/// - [`drain`](Scope::drain) asks the tasks to end (their [`CancellationToken`] is cancelled), waits, and aborts
+///   what is left after a limit: a graceful stop.
+/// - [`abort`](Scope::abort) drops them wherever they wait: a crash.
+///
+/// A closed scope (drained or aborted) takes no more tasks; a [`Task`] spawned then reports
+/// [`TaskError::Aborted`](crate::TaskError::Aborted). Tasks that spawn others hold a [`Spawner`], which does not
+/// keep the scope alive.
+pub struct Scope {
+    spawner: Spawner,
+}
+
+/// Spawns into a [`Scope`] without owning it.
+#[derive(Clone)]
+pub struct Spawner {
+    node: Arc<Node>,
+}
+
+struct Node {
+    name: String,
+    clock: Clock,
+    parent: Option<Arc<Node>>,
+    cancellation: CancellationToken,
+    /// Tasks of this scope and of all below it.
+    live: watch::Sender<usize>,
+    /// Likewise.
+    panicked: AtomicUsize,
+    tasks: Mutex<Tasks>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    closed: bool,
+    aborted: bool,
+    next: u64,
+    running: BTreeMap<u64, Running>,
+    children: Vec<Weak<Node>>,
+}
+
+struct Running {
+    name: Arc<str>,
+    /// Absent for a moment while the task is being spawned, and for blocking work, which cannot be aborted.
+    abort: Option<AbortHandle>,
+}
+
+impl Scope {
+    pub(crate) fn root(clock: Clock, name: String) -> Self {
+        Self { spawner: Spawner { node: Node::new(clock, name, None, CancellationToken::new()) } }
+    }
+
+    /// The handle by which others spawn into this scope.
+    #[must_use]
+    pub fn spawner(&self) -> Spawner {
+        self.spawner.clone()
+    }
+
+    /// Starts a task, see [`Spawner::spawn`].
+    pub fn spawn<F>(&self, name: impl AsRef<str>, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawner.spawn(name, future)
+    }
+
+    /// A scope below this one, see [`Spawner::scope`].
+    #[must_use]
+    pub fn scope(&self, name: impl AsRef<str>) -> Scope {
+        self.spawner.scope(name)
+    }
+
+    /// Cancelled when this scope, or one above it, is drained or aborted.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.spawner.cancellation()
+    }
+
+    /// How many tasks run, in this scope and below.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        *self.spawner.node.live.borrow()
+    }
+
+    /// How many tasks panicked, in this scope and below.
+    #[must_use]
+    pub fn panicked(&self) -> usize {
+        self.spawner.node.panicked.load(Ordering::Relaxed)
+    }
+
+    /// Stops gracefully: takes no more tasks, cancels the token, waits up to `limit` for all tasks to end, then
+    /// aborts the rest and names them.
+    ///
+    /// A task that never reaches an `await`, or blocking work, cannot be aborted: it is named and left behind.
+    pub async fn drain(&self, limit: Duration) -> Drained {
+        let node = &self.spawner.node;
+        node.close(false);
+        let left = match node.clock.timeout(limit, node.wait_until_idle()).await {
+            Ok(()) => Vec::new(),
+            Err(_) => node.names(),
+        };
+        node.close(true);
+        Drained { left }
+    }
+
+    /// Aborts every task of this scope and of those below, wherever they wait, and takes no more: a crash.
+    ///
+    /// Returns at once; tasks are dropped when their thread gets to them, see [`ended`](Scope::ended).
+    pub fn abort(&self) {
+        self.spawner.node.close(true);
+    }
+
+    /// Waits until no task of this scope, or of those below, is left.
+    pub async fn ended(&self) {
+        self.spawner.node.wait_until_idle().await;
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope")
+            .field("name", &self.spawner.node.name)
+            .field("running", &self.spawner.node.names())
+            .finish()
+    }
+}
+
+impl Spawner {
+    /// Starts a task on the current tokio runtime.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn spawn<F>(&self, name: impl AsRef<str>, future: F) -> Task<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let Some(place) = Place::enter(&self.node, name.as_ref()) else {
+            return Task::over(self.node.full_name(name.as_ref()), None);
+        };
+        let (name, id) = (place.name.clone(), place.id);
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+        let handle = tokio::spawn(Tracked { future: Box::pin(future), place });
+        self.node.spawned(id, handle.abort_handle());
+        Task::running(name, handle)
+    }
+
+    /// Runs work that blocks or computes for long on a thread of its own, or inline in a simulation, where all
+    /// must happen on one thread.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn blocking<T: Send + 'static>(
+        &self,
+        name: impl AsRef<str>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Task<T> {
+        let Some(place) = Place::enter(&self.node, name.as_ref()) else {
+            return Task::over(self.node.full_name(name.as_ref()), None);
+        };
+        let name = place.name.clone();
+        let work = move || catch_unwind(AssertUnwindSafe(work)).map_err(|panic| place.panicked(&*panic));
+        if self.node.clock.is_simulated() {
+            return Task::over(name, Some(work()));
+        }
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+        let handle = tokio::task::spawn_blocking(work);
+        Task::running(name, handle)
+    }
+
+    /// A scope below this one: aborted and drained with it, or alone before.
+    #[must_use]
+    pub fn scope(&self, name: impl AsRef<str>) -> Scope {
+        let child = Node::new(
+            self.node.clock.clone(),
+            self.node.full_name(name.as_ref()).to_string(),
+            Some(self.node.clone()),
+            self.node.cancellation.child_token(),
+        );
+        let mut tasks = self.node.lock();
+        tasks.children.retain(|child| child.strong_count() > 0);
+        tasks.children.push(Arc::downgrade(&child));
+        let (closed, aborted) = (tasks.closed, tasks.aborted);
+        drop(tasks);
+        if closed {
+            child.close(aborted);
+        }
+        Scope { spawner: Spawner { node: child } }
+    }
+
+    /// Cancelled when the scope, or one above it, is drained or aborted.
+    #[must_use]
+    pub fn cancellation(&self) -> CancellationToken {
+        self.node.cancellation.clone()
+    }
+
+    /// The clock that the scope was made from.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.node.clock
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spawner").field("scope", &self.node.name).finish()
+    }
+}
+
+/// How a [`Scope::drain`] ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "tasks that had to be aborted are worth a log line"]
+pub struct Drained {
+    left: Vec<String>,
+}
+
+impl Drained {
+    /// Whether every task ended by itself.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// The full names of the tasks that did not end in time and were aborted.
+    #[must_use]
+    pub fn left(&self) -> &[String] {
+        &self.left
+    }
+}
+
+impl Node {
+    fn new(
+        clock: Clock,
+        name: String,
+        parent: Option<Arc<Node>>,
+        cancellation: CancellationToken,
+    ) -> Arc<Self> {
+        let (live, _) = watch::channel(0);
+        Arc::new(Self {
+            name,
+            clock,
+            parent,
+            cancellation,
+            live,
+            panicked: AtomicUsize::new(0),
+            tasks: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tasks> {
+        // Nothing that can panic runs under this lock.
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn full_name(&self, task: &str) -> Arc<str> {
+        format!("{}/{task}", self.name).into()
+    }
+
+    /// Keeps the handle of a task that may meanwhile be over, or belong to a scope that was aborted.
+    fn spawned(&self, id: u64, abort: AbortHandle) {
+        let mut tasks = self.lock();
+        if tasks.aborted {
+            abort.abort();
+        } else if let Some(running) = tasks.running.get_mut(&id) {
+            running.abort = Some(abort);
+        }
+    }
+
+    fn close(&self, abort: bool) {
+        let mut tasks = self.lock();
+        tasks.closed = true;
+        tasks.aborted |= abort;
+        let aborts: Vec<_> = tasks.running.values().filter_map(|task| task.abort.clone()).collect();
+        let children: Vec<_> = tasks.children.iter().filter_map(Weak::upgrade).collect();
+        drop(tasks);
+        self.cancellation.cancel();
+        if abort {
+            aborts.iter().for_each(AbortHandle::abort);
+        }
+        for child in children {
+            child.close(abort);
+        }
+    }
+
+    async fn wait_until_idle(&self) {
+        let mut live = self.live.subscribe();
+        // The sender is in `self`, so it cannot be gone.
+        let _ = live.wait_for(|live| *live == 0).await;
+    }
+
+    fn names(&self) -> Vec<String> {
+        let tasks = self.lock();
+        let mut names: Vec<_> = tasks.running.values().map(|task| task.name.to_string()).collect();
+        let children: Vec<_> = tasks.children.iter().filter_map(Weak::upgrade).collect();
+        drop(tasks);
+        names.extend(children.iter().flat_map(|child| child.names()));
+        names
+    }
+
+    /// This scope and those above it.
+    fn lineage(&self) -> impl Iterator<Item = &Node> {
+        std::iter::successors(Some(self), |node| node.parent.as_deref())
+    }
+}
+
+/// A task's place in its scope, given up when it is dropped.
+struct Place {
+    node: Arc<Node>,
+    id: u64,
+    name: Arc<str>,
+}
+
+impl Place {
+    /// `None` if the scope is closed.
+    fn enter(node: &Arc<Node>, name: &str) -> Option<Self> {
+        let name = node.full_name(name);
+        let mut tasks = node.lock();
+        if tasks.closed {
+            return None;
+        }
+        let id = tasks.next;
+        tasks.next += 1;
+        tasks.running.insert(id, Running { name: name.clone(), abort: None });
+        for scope in node.lineage() {
+            scope.live.send_modify(|live| *live += 1);
+        }
+        drop(tasks);
+        Some(Self { node: node.clone(), id, name })
+    }
+
+    fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> String {
+        let message = panic_message(panic);
+        tracing::error!(task = %self.name, panic = %message, "a task panicked");
+        for scope in self.node.lineage() {
+            scope.panicked.fetch_add(1, Ordering::Relaxed);
+        }
+        message
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.node.lock().running.remove(&self.id);
+        for scope in self.node.lineage() {
+            scope.live.send_modify(|live| *live -= 1);
+        }
+    }
+}
+
+/// A task's future and its place, in this order: when the scope looks empty, the future is gone.
+struct Tracked<F> {
+    future: Pin<Box<F>>,
+    place: Place,
+}
+
+impl<F: Future> Future for Tracked<F> {
+    type Output = Result<F::Output, String>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        match catch_unwind(AssertUnwindSafe(|| this.future.as_mut().poll(cx))) {
+            Ok(poll) => poll.map(Ok),
+            Err(panic) => Poll::Ready(Err(this.place.panicked(&*panic))),
+        }
+    }
+}
