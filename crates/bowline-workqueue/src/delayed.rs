@@ -1,0 +1,96 @@
+//! Entries that wait for their time, earliest first.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bowline_clock::Instant;
+use slab::Slab;
+
+use crate::list::Slot;
+use crate::machine::{Entry, Place};
+
+/// This many outdated records are tolerated before the heap is swept.
+const SLACK: usize = 64;
+
+/// A heap of records. A record holds as long as its entry waits for just that instant; others are outdated, and
+/// are thrown away when they come up, or when they outnumber the ones that hold.
+#[derive(Debug, Default)]
+pub(crate) struct Delayed {
+    heap: BinaryHeap<Reverse<Record>>,
+    /// Entries that wait, each of which has at least one record.
+    len: usize,
+    next: u64,
+}
+
+/// Ordered by time, then by when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Record {
+    due: Instant,
+    number: u64,
+    slot: Slot,
+}
+
+impl Record {
+    fn holds<K, P>(self, entries: &Slab<Entry<K, P>>) -> bool {
+        let place = entries.get(self.slot.index()).map(|entry| entry.place);
+        matches!(place, Some(Place::Delayed(deadline)) if Instant::from(deadline) == self.due)
+    }
+}
+
+impl Delayed {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Records an entry that was just put in its place. Whether it is now the earliest.
+    pub(crate) fn insert<K, P>(&mut self, entries: &Slab<Entry<K, P>>, slot: Slot, due: Instant) -> bool {
+        self.len += 1;
+        self.heap.push(Reverse(Record { due, number: self.next, slot }));
+        self.next += 1;
+        self.earliest(entries) == Some(due)
+    }
+
+    /// An entry is about to leave its place; its record becomes outdated.
+    pub(crate) fn remove<K, P>(&mut self, entries: &Slab<Entry<K, P>>) {
+        self.len -= 1;
+        if self.heap.len() > 2 * self.len + SLACK {
+            self.heap.retain(|Reverse(record)| record.holds(entries));
+        }
+    }
+
+    /// Takes out the earliest entry whose time has come; it must leave its place before the next call.
+    pub(crate) fn pop_due<K, P>(&mut self, entries: &Slab<Entry<K, P>>, now: Instant) -> Option<Slot> {
+        while let Some(Reverse(record)) = self.heap.peek().copied() {
+            let holds = record.holds(entries);
+            if holds && record.due > now {
+                return None;
+            }
+            self.heap.pop();
+            if holds {
+                self.len -= 1;
+                return Some(record.slot);
+            }
+        }
+        None
+    }
+
+    /// Forgets every entry.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { next: self.next, ..Self::default() };
+    }
+
+    pub(crate) fn earliest<K, P>(&mut self, entries: &Slab<Entry<K, P>>) -> Option<Instant> {
+        loop {
+            let Reverse(record) = *self.heap.peek()?;
+            if record.holds(entries) {
+                return Some(record.due);
+            }
+            self.heap.pop();
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Waiting for a key.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bowline_clock::Instant;
+
+use crate::env::{Sleep, poll_cooperate};
+use crate::shared::State;
+use crate::waiters::Ticket;
+use crate::{Coalesce, Item, Key, WorkQueue};
+
+/// The wait for a key, see [`WorkQueue::get`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Get<'q, K: Key, P: Coalesce = ()> {
+    queue: &'q WorkQueue<K, P>,
+    /// While it is on the list.
+    ticket: Option<Ticket>,
+    /// Until when its timer has to run, if it is the one to keep it.
+    deadline: Option<Instant>,
+    timer: Option<Sleep>,
+}
+
+impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
+    pub(crate) fn new(queue: &'q WorkQueue<K, P>) -> Self {
+        Self { queue, ticket: None, deadline: None, timer: None }
+    }
+
+    /// Gets on the list, and notes until when a timer has to run.
+    fn wait(&mut self, state: &mut State<K, P>, cx: &Context<'_>) {
+        let ticket = state.waiters.wait(self.ticket, cx);
+        self.ticket = Some(ticket);
+        let keeps_timer = state.machine.has_delayed() && state.waiters.keep_timer(ticket);
+        self.deadline = if keeps_timer { state.machine.next_deadline() } else { None };
+    }
+
+    /// Sees to it that the timer runs until its deadline, if there is one; ready when that has come.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.timer.as_ref().map(Sleep::deadline) != self.deadline {
+            self.timer = self.deadline.map(|deadline| self.queue.shared.clock.sleep_until(deadline));
+        }
+        let Some(timer) = &mut self.timer else { return Poll::Pending };
+        ready!(Pin::new(timer).poll(cx));
+        self.timer = None;
+        Poll::Ready(())
+    }
+}
+
+impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
+    type Output = Option<Item<'q, K, P>>;
+
+    #[inline(always)]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let progress = ready!(poll_cooperate(cx));
+        let this = &mut *self;
+        let shared = &*this.queue.shared;
+        loop {
+            let mut state = shared.lock();
+            state.promote(shared);
+            if let Some(slot) = state.machine.next() {
+                let now = shared.metrics_now();
+                let item = Item::new(this.queue, state.machine.take(slot, now));
+                state.report(shared, || item.report(now));
+                state.waiters.leave(this.ticket.take());
+                shared.release(state);
+                progress.made();
+                return Poll::Ready(Some(item));
+            }
+            if state.machine.is_shutting_down() {
+                state.waiters.leave(this.ticket.take());
+                shared.release(state);
+                return Poll::Ready(None);
+            }
+            this.wait(&mut state, cx);
+            shared.release(state);
+            ready!(this.poll_timer(cx));
+        }
+    }
+}
+
+impl<K: Key, P: Coalesce> Drop for Get<'_, K, P> {
+    fn drop(&mut self) {
+        if self.ticket.is_none() {
+            return;
+        }
+        self.queue.shared.with(|state| state.waiters.leave(self.ticket.take()));
+    }
+}
+
+impl<K: Key, P: Coalesce> fmt::Debug for Get<'_, K, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Get").field("waiting", &self.ticket.is_some()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+//! A key in the hands of a worker.
+
+use std::fmt;
+use std::time::Duration;
+
+use bowline_clock::Instant;
+
+use crate::machine::Taken;
+use crate::queue::{Requeue, WorkQueue};
+use crate::shared::Report;
+use crate::{Coalesce, Key};
+
+/// A key that was handed out, and its payload. While it exists, nobody else gets that key; dropping it tells the
+/// queue that the run is over, also when a worker panics or its future is dropped.
+///
+/// Leaking it ([`std::mem::forget`]) locks its key for ever: the key can still be added, and waits. Nothing else
+/// is hurt; the leak shows in [`Stats::processing`](crate::Stats::processing) and in
+/// [`InProgress`](crate::InProgress).
+#[must_use = "dropping an item tells the queue that its run is over"]
+pub struct Item<'q, K: Key, P: Coalesce = ()> {
+    queue: &'q WorkQueue<K, P>,
+    taken: Taken<K, P>,
+}
+
+impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
+    pub(crate) fn new(queue: &'q WorkQueue<K, P>, taken: Taken<K, P>) -> Self {
+        Self { queue, taken }
+    }
+
+    pub(crate) fn report(&self, now: Instant) -> Report {
+        Report::HandedOut { priority: self.taken.priority, waited: now.since(self.taken.queued_at) }
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> &K {
+        &self.taken.key
+    }
+
+    /// All payloads that were added for this run, merged.
+    ///
+    /// # Panics
+    /// Never: it is only ever given up together with the item.
+    #[must_use]
+    pub fn payload(&self) -> &P {
+        self.taken.payload.as_ref().expect("an item has its payload until it is consumed")
+    }
+
+    /// The priority that this run had.
+    #[must_use]
+    pub fn priority(&self) -> i32 {
+        self.taken.priority
+    }
+
+    /// Ends the run; the same as dropping the item.
+    pub fn done(self) {}
+
+    /// Ends the run and adds the key again, with the same priority and payload, through the rate limiter: the
+    /// way to retry.
+    pub fn requeue_rate_limited(self) {
+        self.requeue(Requeue::RateLimited);
+    }
+
+    /// Ends the run and adds the key again, with the same priority and payload, after `delay`.
+    pub fn requeue_after(self, delay: Duration) {
+        self.requeue(Requeue::After(delay));
+    }
+
+    /// Changes the priority with which the item would be requeued; this run is not affected.
+    pub fn with_priority(mut self, priority: i32) -> Self {
+        self.taken.priority = priority;
+        self
+    }
+
+    fn requeue(mut self, requeue: Requeue) {
+        if let Some(payload) = self.taken.payload.take() {
+            self.queue.requeue(&self.taken, payload, requeue);
+        }
+    }
+}
+
+impl<K: Key, P: Coalesce> Drop for Item<'_, K, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.queue.done(self.taken.slot);
+    }
+}
+
+impl<K: Key + fmt::Debug, P: Coalesce + fmt::Debug> fmt::Debug for Item<'_, K, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item")
+            .field("key", &self.taken.key)
+            .field("payload", &self.taken.payload)
+            .field("priority", &self.taken.priority)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,83 @@
+//! Doubly linked lists through the slots of a slab: constant-time removal from the middle, and no allocation.
+
+use std::num::NonZeroU32;
+
+/// The number of a slab entry, in four bytes, also as an `Option`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot(NonZeroU32);
+
+impl Slot {
+    /// # Panics
+    /// Past four billion entries, which would need hundreds of gigabytes.
+    #[inline(always)]
+    pub(crate) fn new(index: usize) -> Self {
+        let number = u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index));
+        Self(number.expect("a queue holds fewer than four billion keys"))
+    }
+
+    #[inline(always)]
+    pub(crate) fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// The neighbours of an entry in one list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Link {
+    previous: Option<Slot>,
+    next: Option<Slot>,
+}
+
+impl Link {
+    pub(crate) fn next(self) -> Option<Slot> {
+        self.next
+    }
+}
+
+/// Finds an entry's link in the list at hand.
+pub(crate) trait Links {
+    fn link(&mut self, slot: Slot) -> &mut Link;
+}
+
+/// First in, first out, but for removals.
+#[derive(Debug, Default)]
+pub(crate) struct List {
+    head: Option<Slot>,
+    tail: Option<Slot>,
+}
+
+impl List {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_none()
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self) -> Option<Slot> {
+        self.head
+    }
+
+    /// Puts an entry at the end; gives its link, for the caller to keep in the entry.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, links: &mut impl Links, slot: Slot) -> Link {
+        let previous = self.tail.replace(slot);
+        match previous {
+            Some(previous) => links.link(previous).next = Some(slot),
+            None => self.head = Some(slot),
+        }
+        Link { previous, next: None }
+    }
+
+    /// Takes out the entry whose link this is.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, links: &mut impl Links, Link { previous, next }: Link) {
+        match previous {
+            Some(previous) => links.link(previous).next = next,
+            None => self.head = next,
+        }
+        match next {
+            Some(next) => links.link(next).previous = previous,
+            None => self.tail = previous,
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! The queue as a pure state machine: no locks, no clock, no wakers.
+//!
+//! Every key that the queue knows has one [`Entry`]. An entry is in one [`Place`] and is, independently of that,
+//! with a worker or not. Time comes in as an argument.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bowline_clock::Instant;
+use hashbrown::{HashTable, hash_table};
+use slab::Slab;
+
+use crate::Coalesce;
+use crate::delayed::Delayed;
+use crate::hash::{fold, spread};
+use crate::list::{Link, Slot};
+use crate::ready::Ready;
+use crate::timings::{InProgress, Timings};
+
+/// A slab that grew beyond this many entries is given back once it is empty.
+const KEPT_CAPACITY: usize = 1 << 14;
+
+/// All there is to know about one key. Kept small: a queue may hold a million.
+#[derive(Debug)]
+pub(crate) struct Entry<K, P> {
+    key: K,
+    /// What was added since the key was last handed out; present unless the place is `Idle`.
+    payload: Option<P>,
+    hash: u32,
+    /// Of the next run; while the place is `Idle`, of the run in progress.
+    pub(crate) priority: i32,
+    pub(crate) place: Place,
+    with_worker: bool,
+}
+
+/// Where an entry waits for its next run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// Nowhere: nothing was added since it was handed out.
+    Idle,
+    /// In line for a worker; never while it is with one.
+    Ready { class: Link, age: Link },
+    /// For its time.
+    Delayed(Deadline),
+    /// For its own run to end, to get in line then.
+    Dirty,
+}
+
+/// An [`Instant`] in halves: eight bytes that need only four bytes' alignment, which keeps an entry small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Deadline([u32; 2]);
+
+impl From<Instant> for Deadline {
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves together are the whole")]
+    fn from(instant: Instant) -> Self {
+        let nanos = instant.as_nanos();
+        Self([(nanos >> 32) as u32, nanos as u32])
+    }
+}
+
+impl From<Deadline> for Instant {
+    fn from(Deadline([high, low]): Deadline) -> Self {
+        Self::from_nanos(u64::from(high) << 32 | u64::from(low))
+    }
+}
+
+/// How a key is added. The key itself goes beside it: it may be large, and is moved only once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Addition {
+    /// Of the key.
+    pub(crate) hash: u64,
+    /// Absent: zero, or the priority of the run in progress if that is higher.
+    pub(crate) priority: Option<i32>,
+    /// Absent: now.
+    pub(crate) due: Option<Instant>,
+    /// Zero will do unless times are kept.
+    pub(crate) now: Instant,
+    /// Whether it counts as a retry; the machine does not care.
+    pub(crate) retry: bool,
+}
+
+/// What an addition did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// The key got in line.
+    Ready { priority: i32 },
+    /// The key will get in line when its run ends.
+    Dirty { priority: i32 },
+    /// The key waits for its time; `earliest` if no other comes sooner.
+    Delayed { earliest: bool },
+    /// The key waited already, and now does so with a higher priority.
+    Raised { from: i32, to: i32 },
+    /// The key waited already.
+    Merged,
+}
+
+/// What a worker gets.
+pub(crate) struct Taken<K, P> {
+    pub(crate) slot: Slot,
+    pub(crate) key: K,
+    /// Present until it is given back.
+    pub(crate) payload: Option<P>,
+    pub(crate) priority: i32,
+    /// When it began to wait for a worker; zero unless the queue keeps times.
+    pub(crate) queued_at: Instant,
+}
+
+/// How many keys are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) ready: usize,
+    pub(crate) delayed: usize,
+    pub(crate) processing: usize,
+}
+
+pub(crate) struct Machine<K, P> {
+    entries: Slab<Entry<K, P>>,
+    table: HashTable<Slot>,
+    ready: Ready,
+    delayed: Delayed,
+    processing: usize,
+    shutting_down: bool,
+    merge_panics: u64,
+    timings: Option<Timings>,
+}
+
+impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
+    /// A machine that keeps times, for metrics, or not.
+    pub(crate) fn new(timed: bool) -> Self {
+        Self {
+            entries: Slab::new(),
+            table: HashTable::new(),
+            ready: Ready::default(),
+            delayed: Delayed::default(),
+            processing: 0,
+            shutting_down: false,
+            merge_panics: 0,
+            timings: timed.then(Timings::default),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { ready: self.ready.len(), delayed: self.delayed.len(), processing: self.processing }
+    }
+
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Whether nothing is ready and nothing is with a worker.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ready.len() == 0 && self.processing == 0
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutting_down
+    }
+
+    pub(crate) fn merge_panics(&self) -> u64 {
+        self.merge_panics
+    }
+
+    /// When [`promote`](Self::promote) has something to do next.
+    pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
+        self.delayed.earliest(&self.entries)
+    }
+
+    pub(crate) fn has_delayed(&self) -> bool {
+        self.delayed.len() > 0
+    }
+
+    /// Records of deadlines, outdated ones included.
+    #[cfg(test)]
+    pub(crate) fn records(&self) -> usize {
+        self.delayed.records()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    pub(crate) fn in_progress(&self, now: Instant) -> InProgress {
+        self.timings.as_ref().map_or_else(InProgress::default, |timings| timings.in_progress(now))
+    }
+
+    /// Adds a key; merges with what waits for it already. Not after a shutdown.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, key: K, payload: P, addition: Addition) -> Added {
+        debug_assert!(!self.shutting_down, "a queue that is shutting down takes no keys");
+        let hash = fold(addition.hash);
+        let entries = &self.entries;
+        let found = self.table.entry(
+            spread(hash),
+            |slot| entries[slot.index()].key == key,
+            |slot| spread(entries[slot.index()].hash),
+        );
+        match found {
+            hash_table::Entry::Occupied(found) => {
+                let slot = *found.get();
+                self.add_known(slot, payload, false, addition)
+            }
+            hash_table::Entry::Vacant(vacant) => {
+                let Addition { priority, due, now, .. } = addition;
+                let priority = priority.unwrap_or(0);
+                let payload = Some(payload);
+                let entry = Entry { key, payload, hash, priority, place: Place::Idle, with_worker: false };
+                let slot = Slot::new(self.entries.insert(entry));
+                vacant.insert(slot);
+                self.wait(slot, due, now)
+            }
+        }
+    }
+
+    /// Gives back the payload of the run in progress, to run again. Not after a shutdown.
+    pub(crate) fn requeue(&mut self, slot: Slot, payload: P, addition: Addition) -> Added {
+        debug_assert!(!self.shutting_down, "a queue that is shutting down takes no keys");
+        self.add_known(slot, payload, true, addition)
+    }
+
+    /// `older`: the payload was added before the one that waits.
+    fn add_known(&mut self, slot: Slot, payload: P, older: bool, addition: Addition) -> Added {
+        let Addition { priority, due, now, .. } = addition;
+        let entry = &mut self.entries[slot.index()];
+        if matches!(entry.place, Place::Idle) {
+            entry.payload = Some(payload);
+            entry.priority = priority.unwrap_or_else(|| entry.priority.max(0));
+            return self.wait(slot, due, now);
+        }
+
+        if !merge(&mut entry.payload, payload, older) {
+            self.merge_panics += 1;
+        }
+        let from = entry.priority;
+        let to = from.max(priority.unwrap_or(0));
+        match (entry.place, due) {
+            (Place::Delayed(_), None) => {
+                entry.priority = to;
+                self.delayed.remove(&self.entries);
+                self.wait(slot, None, now)
+            }
+            (Place::Delayed(deadline), Some(due)) => {
+                entry.priority = to;
+                if due < Instant::from(deadline) {
+                    self.delayed.remove(&self.entries);
+                    self.wait(slot, Some(due), now)
+                } else {
+                    Added::Merged
+                }
+            }
+            _ if to == from => Added::Merged,
+            (Place::Ready { .. }, _) => {
+                self.ready.raise(&mut self.entries, slot, to);
+                Added::Raised { from, to }
+            }
+            (Place::Dirty | Place::Idle, _) => {
+                entry.priority = to;
+                Added::Raised { from, to }
+            }
+        }
+    }
+
+    /// Puts an entry that waits nowhere where it belongs.
+    #[inline(always)]
+    fn wait(&mut self, slot: Slot, due: Option<Instant>, now: Instant) -> Added {
+        let entry = &mut self.entries[slot.index()];
+        if let Some(due) = due {
+            entry.place = Place::Delayed(due.into());
+            return Added::Delayed { earliest: self.delayed.insert(&self.entries, slot, due) };
+        }
+        if let Some(timings) = &mut self.timings {
+            timings.queued(slot, now);
+        }
+        let priority = entry.priority;
+        if entry.with_worker {
+            entry.place = Place::Dirty;
+            Added::Dirty { priority }
+        } else {
+            self.ready.push(&mut self.entries, slot);
+            Added::Ready { priority }
+        }
+    }
+
+    /// Gets every key in line whose time has come, and tells the priority of each.
+    pub(crate) fn promote(&mut self, now: Instant, mut promoted: impl FnMut(i32)) {
+        while let Some(slot) = self.delayed.pop_due(&self.entries, now) {
+            self.wait(slot, None, now);
+            promoted(self.entries[slot.index()].priority);
+        }
+    }
+
+    /// Who is handed out next, by [`take`](Self::take).
+    #[inline(always)]
+    pub(crate) fn next(&self) -> Option<Slot> {
+        self.ready.next()
+    }
+
+    /// Hands out the key that is [`next`](Self::next).
+    #[inline(always)]
+    pub(crate) fn take(&mut self, slot: Slot, now: Instant) -> Taken<K, P> {
+        let entry = &mut self.entries[slot.index()];
+        // Cloned first: should it panic, the key is still in line.
+        let key = entry.key.clone();
+        entry.with_worker = true;
+        let payload = entry.payload.take();
+        let priority = entry.priority;
+        let place = std::mem::replace(&mut entry.place, Place::Idle);
+        self.ready.leave(&mut self.entries, priority, place);
+        self.processing += 1;
+        let queued_at = self.timings.as_mut().map_or(Instant::ZERO, |timings| timings.started(slot, now));
+        Taken { slot, key, payload, priority, queued_at }
+    }
+
+    /// A worker is done with a key that [`take`](Self::take) handed out.
+    #[inline(always)]
+    pub(crate) fn done(&mut self, slot: Slot) -> Instant {
+        let started_at = self.timings.as_mut().map_or(Instant::ZERO, |timings| timings.finished(slot));
+        self.processing -= 1;
+        let entry = &mut self.entries[slot.index()];
+        if matches!(entry.place, Place::Idle) {
+            drop(self.release(slot));
+            return started_at;
+        }
+        entry.with_worker = false;
+        if matches!(entry.place, Place::Dirty) {
+            self.ready.push(&mut self.entries, slot);
+        }
+        started_at
+    }
+
+    /// Takes no more keys, and drops those whose time has not come. Gives what it dropped, to be dropped outside
+    /// the lock, and how many those were. What is in line, or will be when its run ends, stays.
+    pub(crate) fn shutdown(&mut self) -> (Vec<Entry<K, P>>, usize) {
+        self.shutting_down = true;
+        self.delayed.clear();
+        let delayed = self.entries.iter().filter(|(_, entry)| matches!(entry.place, Place::Delayed(_)));
+        let slots: Vec<_> = delayed.map(|(index, _)| Slot::new(index)).collect();
+        let dropped = slots.len();
+        let mut released = Vec::new();
+        for slot in slots {
+            let entry = &mut self.entries[slot.index()];
+            entry.place = Place::Idle;
+            if entry.with_worker {
+                entry.payload = None;
+            } else {
+                released.push(self.release(slot));
+            }
+        }
+        (released, dropped)
+    }
+
+    /// Forgets an entry that waits nowhere.
+    #[inline(always)]
+    fn release(&mut self, slot: Slot) -> Entry<K, P> {
+        let entry = self.entries.remove(slot.index());
+        if let Ok(found) = self.table.find_entry(spread(entry.hash), |other| *other == slot) {
+            found.remove();
+        }
+        if self.entries.is_empty() && self.entries.capacity() > KEPT_CAPACITY {
+            self.entries = Slab::new();
+            self.table = HashTable::new();
+            self.timings = self.timings.take().map(|_| Timings::default());
+        }
+        entry
+    }
+}
+
+/// Merges `payload` into what waits; `false` if that panicked, see [`Coalesce`].
+fn merge<P: Coalesce>(waiting: &mut Option<P>, mut payload: P, older: bool) -> bool {
+    let Some(present) = waiting.as_mut() else {
+        *waiting = Some(payload);
+        return true;
+    };
+    if older {
+        std::mem::swap(present, &mut payload);
+    }
+    catch_unwind(AssertUnwindSafe(|| present.coalesce(payload))).is_ok()
+}

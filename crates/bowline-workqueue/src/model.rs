@@ -1,0 +1,342 @@
+//! The state machine against a plain model of what it promises: slow, obvious, and written separately.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bowline_clock::Instant;
+use proptest::prelude::*;
+
+use crate::Coalesce;
+use crate::machine::{Added, Addition, Counts, Machine, Taken};
+use crate::ready::AGING;
+
+/// The number of each add that is in it, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Trail(Vec<u32>);
+
+impl Coalesce for Trail {
+    fn coalesce(&mut self, newer: Self) {
+        self.0.extend(newer.0);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Add { key: u8, priority: Option<i32>, after: Option<u64> },
+    Take,
+    Done { which: usize },
+    Requeue { which: usize, priority: Option<i32>, after: Option<u64> },
+    Advance { by: u64 },
+    Shutdown,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let key = 0_u8..12;
+    let priority = || prop_oneof![4 => Just(None), 1 => Just(Some(0)), 3 => (-3..4).prop_map(Some)];
+    let after = || prop_oneof![2 => Just(None), 1 => (0_u64..40).prop_map(Some)];
+    prop_oneof![
+        40 => (key, priority(), after()).prop_map(|(key, priority, after)| Operation::Add { key, priority, after }),
+        30 => Just(Operation::Take),
+        20 => any::<usize>().prop_map(|which| Operation::Done { which }),
+        8 => (any::<usize>(), priority(), after())
+            .prop_map(|(which, priority, after)| Operation::Requeue { which, priority, after }),
+        10 => (0_u64..30).prop_map(|by| Operation::Advance { by }),
+        1 => Just(Operation::Shutdown),
+    ]
+}
+
+/// Where a key waits for its next run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// In line: since when in this priority's, since when in any, and the most hand-outs it may wait for.
+    Ready {
+        order: u64,
+        age: u64,
+        until: u64,
+    },
+    Delayed {
+        due: u64,
+        number: u64,
+    },
+    Dirty,
+}
+
+#[derive(Clone, Debug)]
+struct Pending {
+    waits: Waits,
+    priority: i32,
+    trail: Vec<u32>,
+}
+
+#[derive(Default)]
+struct Model {
+    now: u64,
+    sequence: u64,
+    hand_outs: u64,
+    shut_down: bool,
+    pending: BTreeMap<u8, Pending>,
+    /// Priority of the run in progress.
+    running: BTreeMap<u8, i32>,
+}
+
+impl Model {
+    fn next(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    fn ready(&self) -> usize {
+        self.pending.values().filter(|pending| matches!(pending.waits, Waits::Ready { .. })).count()
+    }
+
+    fn counts(&self) -> Counts {
+        let delayed = self.pending.values().filter(|pending| matches!(pending.waits, Waits::Delayed { .. }));
+        Counts { ready: self.ready(), delayed: delayed.count(), processing: self.running.len() }
+    }
+
+    /// Waiting for a worker, from now on.
+    fn wait_now(&mut self, key: u8) -> Waits {
+        if self.running.contains_key(&key) { Waits::Dirty } else { self.get_in_line() }
+    }
+
+    fn get_in_line(&mut self) -> Waits {
+        let older = self.ready() as u64;
+        let until = self.hand_outs + u64::from(AGING) * (older + 1);
+        Waits::Ready { order: self.next(), age: self.next(), until }
+    }
+
+    fn wait(&mut self, key: u8, due: Option<u64>) -> Waits {
+        match due {
+            Some(due) => Waits::Delayed { due, number: self.next() },
+            None => self.wait_now(key),
+        }
+    }
+
+    fn add(&mut self, key: u8, priority: Option<i32>, due: Option<u64>, trail: Vec<u32>, older: bool) {
+        if self.shut_down {
+            return;
+        }
+        let Some(mut pending) = self.pending.remove(&key) else {
+            let default = self.running.get(&key).copied().unwrap_or(0).max(0);
+            let waits = self.wait(key, due);
+            self.pending.insert(key, Pending { waits, priority: priority.unwrap_or(default), trail });
+            return;
+        };
+        pending.trail = if older { [trail, pending.trail].concat() } else { [pending.trail, trail].concat() };
+        let raised = priority.unwrap_or(0) > pending.priority;
+        pending.priority = pending.priority.max(priority.unwrap_or(0));
+        pending.waits = match (pending.waits, due) {
+            (Waits::Delayed { .. }, None) => self.wait(key, None),
+            (Waits::Delayed { due, .. }, Some(earlier)) if earlier < due => self.wait(key, Some(earlier)),
+            (Waits::Ready { age, until, .. }, _) if raised => Waits::Ready { order: self.next(), age, until },
+            (waits, _) => waits,
+        };
+        self.pending.insert(key, pending);
+    }
+
+    fn promote(&mut self) {
+        let mut due: Vec<_> = self
+            .pending
+            .iter()
+            .filter_map(|(key, pending)| match pending.waits {
+                Waits::Delayed { due, number } if due <= self.now => Some((due, number, *key)),
+                _ => None,
+            })
+            .collect();
+        due.sort_unstable();
+        for (_, _, key) in due {
+            let mut pending = self.pending.remove(&key).unwrap();
+            pending.waits = self.wait_now(key);
+            self.pending.insert(key, pending);
+        }
+    }
+
+    fn take(&mut self) -> Option<(u8, i32, Vec<u32>)> {
+        let ready = self.pending.iter().filter_map(|(key, pending)| match pending.waits {
+            Waits::Ready { order, age, until } => Some((*key, pending.priority, order, age, until)),
+            _ => None,
+        });
+        let oldest_first = (self.hand_outs + 1).is_multiple_of(u64::from(AGING));
+        let (key, .., until) = if oldest_first {
+            ready.min_by_key(|(_, _, _, age, _)| *age)?
+        } else {
+            ready.min_by_key(|(_, priority, order, ..)| (-priority, *order))?
+        };
+        self.hand_outs += 1;
+        assert!(self.hand_outs <= until, "key {key} waited for too many hand-outs");
+        let pending = self.pending.remove(&key).unwrap();
+        assert_eq!(self.running.insert(key, pending.priority), None, "key {key} is with two workers");
+        Some((key, pending.priority, pending.trail))
+    }
+
+    fn done(&mut self, key: u8) {
+        self.running.remove(&key).unwrap();
+        if self.pending.get(&key).is_some_and(|pending| pending.waits == Waits::Dirty) {
+            let mut pending = self.pending.remove(&key).unwrap();
+            pending.waits = self.get_in_line();
+            self.pending.insert(key, pending);
+        }
+    }
+
+    fn shutdown(&mut self) {
+        self.shut_down = true;
+        self.pending.retain(|_, pending| !matches!(pending.waits, Waits::Delayed { .. }));
+    }
+}
+
+/// Both, side by side.
+struct Pair {
+    model: Model,
+    machine: Machine<u8, Trail>,
+    held: Vec<Taken<u8, Trail>>,
+    adds: u32,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self { model: Model::default(), machine: Machine::new(true), held: Vec::new(), adds: 0 }
+    }
+
+    fn now(&self) -> Instant {
+        instant(self.model.now)
+    }
+
+    fn step(&mut self, operation: &Operation) {
+        match *operation {
+            Operation::Add { key, priority, after } => {
+                self.adds += 1;
+                let trail = vec![self.adds];
+                let due = after.filter(|after| *after > 0).map(|after| self.model.now + after);
+                if !self.machine.is_shutting_down() {
+                    let before = self.machine.next_deadline();
+                    let added =
+                        self.machine.add(key, Trail(trail.clone()), self.addition(key, priority, due));
+                    if let Added::Delayed { earliest } = added {
+                        assert_eq!(earliest, before.is_none_or(|before| due.map(instant).unwrap() <= before));
+                    }
+                }
+                self.model.add(key, priority, due, trail, false);
+            }
+            Operation::Take => {
+                let now = self.now();
+                self.machine.promote(now, |_| {});
+                self.model.promote();
+                let taken = self.machine.next().map(|slot| self.machine.take(slot, now));
+                let seen = taken.as_ref().map(|taken| {
+                    (taken.key, taken.priority, taken.payload.clone().expect("there is a payload").0)
+                });
+                assert_eq!(seen, self.model.take());
+                self.held.extend(taken);
+            }
+            Operation::Done { which } => {
+                if let Some(taken) = self.release(which) {
+                    self.machine.done(taken.slot);
+                    self.model.done(taken.key);
+                }
+            }
+            Operation::Requeue { which, priority, after } => {
+                if let Some(taken) = self.release(which) {
+                    let due = after.filter(|after| *after > 0).map(|after| self.model.now + after);
+                    let priority = priority.unwrap_or(taken.priority);
+                    let payload = taken.payload.clone().unwrap();
+                    if !self.machine.is_shutting_down() {
+                        let addition = self.addition(taken.key, Some(priority), due);
+                        self.machine.requeue(taken.slot, payload.clone(), addition);
+                    }
+                    self.model.add(taken.key, Some(priority), due, payload.0, true);
+                    self.machine.done(taken.slot);
+                    self.model.done(taken.key);
+                }
+            }
+            Operation::Advance { by } => self.model.now += by,
+            Operation::Shutdown => {
+                let delayed = self.model.counts().delayed;
+                if !self.model.shut_down {
+                    let (_, dropped) = self.machine.shutdown();
+                    assert_eq!(dropped, delayed);
+                }
+                self.model.shutdown();
+            }
+        }
+        assert_eq!(self.machine.counts(), self.model.counts());
+        assert_eq!(self.machine.in_progress(self.now()).count, self.held.len());
+    }
+
+    fn addition(&self, key: u8, priority: Option<i32>, due: Option<u64>) -> Addition {
+        // Few different hashes, so that keys collide.
+        let hash = u64::from(key % 3);
+        Addition { hash, priority, due: due.map(instant), now: self.now(), retry: false }
+    }
+
+    fn release(&mut self, which: usize) -> Option<Taken<u8, Trail>> {
+        if self.held.is_empty() { None } else { Some(self.held.swap_remove(which % self.held.len())) }
+    }
+
+    /// Ends all runs, lets all time pass, and works off what is left.
+    fn finish(&mut self) {
+        self.step(&Operation::Advance { by: 1000 });
+        loop {
+            while !self.held.is_empty() {
+                self.step(&Operation::Done { which: 0 });
+            }
+            self.step(&Operation::Take);
+            if self.held.is_empty() {
+                break;
+            }
+        }
+        let empty = Counts { ready: 0, delayed: 0, processing: 0 };
+        assert_eq!(self.machine.counts(), empty, "nothing is left behind");
+    }
+}
+
+fn instant(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Never twice at once, nothing lost, payloads merged in order, priorities and first come first served inside
+    /// one, earliest deadline, the bound of aging, and shutdown.
+    #[test]
+    fn the_machine_does_what_the_model_does(operations in prop::collection::vec(operation(), 1..150)) {
+        let mut pair = Pair::new();
+        for operation in &operations {
+            pair.step(operation);
+        }
+        pair.finish();
+    }
+}
+
+#[test]
+fn an_entry_with_a_key_of_48_bytes_takes_80() {
+    let entry = size_of::<crate::machine::Entry<[u64; 6], ()>>();
+    assert_eq!(entry, 80, "a million waiting keys are to stay below 95 MiB");
+}
+
+#[test]
+fn outdated_deadlines_do_not_pile_up() {
+    let mut pair = Pair::new();
+    for _ in 0..100_000 {
+        pair.step(&Operation::Add { key: 1, priority: None, after: None });
+        pair.step(&Operation::Take);
+        // An hour later; but by then the key has long been run again.
+        pair.step(&Operation::Requeue { which: 0, priority: None, after: Some(3_600_000) });
+    }
+    assert!(pair.machine.records() < 1000, "{} records for one key", pair.machine.records());
+}
+
+#[test]
+fn memory_of_a_burst_is_given_back_when_the_queue_has_run_empty() {
+    let mut machine = Machine::<u32, ()>::new(true);
+    let now = Instant::ZERO;
+    for key in 0..100_000 {
+        let addition = Addition { hash: u64::from(key), priority: None, due: None, now, retry: false };
+        machine.add(key, (), addition);
+    }
+    while let Some(slot) = machine.next() {
+        let taken = machine.take(slot, now);
+        machine.done(taken.slot);
+    }
+    assert_eq!(machine.capacity(), 0);
+}

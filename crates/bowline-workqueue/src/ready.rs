@@ -1,0 +1,139 @@
+//! The line for workers: higher priorities first, first come first served inside one, and nobody forgotten.
+
+use std::collections::BTreeMap;
+
+use slab::Slab;
+
+use crate::list::{Link, Links, List, Slot};
+use crate::machine::{Entry, Place};
+
+/// Every so many hand-outs the oldest entry goes first, whatever its priority.
+pub(crate) const AGING: u32 = 16;
+
+/// This many empty classes are kept, so that a class that comes and goes costs no allocation.
+const KEPT_CLASSES: usize = 8;
+
+/// Entries are in two lists each: their priority's, and the line of all by age.
+///
+/// As long as all have priority zero, the two would be the same, so the second is only kept from the first other
+/// priority on, until the line is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    /// Priority zero, which is most entries' and often the only one.
+    zero: List,
+    /// All other priorities.
+    others: BTreeMap<i32, List>,
+    /// Everybody; empty unless `mixed`.
+    age: List,
+    mixed: bool,
+    len: usize,
+    hand_outs: u32,
+}
+
+impl Ready {
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Puts an entry at the end of its priority's line.
+    #[inline(always)]
+    pub(crate) fn push<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, slot: Slot) {
+        let priority = entries[slot.index()].priority;
+        if priority != 0 {
+            self.mix(entries);
+        }
+        let class = self.class(priority).push(&mut ByClass(entries), slot);
+        let age = if self.mixed { self.age.push(&mut ByAge(entries), slot) } else { Link::default() };
+        entries[slot.index()].place = Place::Ready { class, age };
+        self.len += 1;
+    }
+
+    /// Who is next.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> Option<Slot> {
+        if !self.mixed {
+            return self.zero.head();
+        }
+        if self.hand_outs + 1 == AGING {
+            return self.age.head();
+        }
+        let above = self.others.range(1..).rev().find_map(|(_, class)| class.head());
+        above.or(self.zero.head()).or_else(|| self.others.values().rev().find_map(List::head))
+    }
+
+    /// An entry of this priority, which was in this place, is handed out.
+    #[inline(always)]
+    pub(crate) fn leave<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, priority: i32, place: Place) {
+        if let Place::Ready { class, age } = place {
+            self.hand_outs = (self.hand_outs + 1) % AGING;
+            self.len -= 1;
+            self.leave_class(entries, priority, class);
+            if self.mixed {
+                self.age.remove(&mut ByAge(entries), age);
+                self.mixed = self.len > 0;
+            }
+        }
+    }
+
+    /// Moves an entry to the end of a higher priority's line; it keeps its age.
+    pub(crate) fn raise<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, slot: Slot, to: i32) {
+        self.mix(entries);
+        let entry = &mut entries[slot.index()];
+        let from = std::mem::replace(&mut entry.priority, to);
+        if let Place::Ready { class, age } = entry.place {
+            self.leave_class(entries, from, class);
+            let class = self.class(to).push(&mut ByClass(entries), slot);
+            entries[slot.index()].place = Place::Ready { class, age };
+        }
+    }
+
+    /// From now on, keeps the line by age. Each entry was pushed once for each time that this looks at it.
+    #[cold]
+    fn mix<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>) {
+        if std::mem::replace(&mut self.mixed, true) {
+            return;
+        }
+        let mut next = self.zero.head();
+        while let Some(slot) = next {
+            next = ByClass(entries).link(slot).next();
+            let link = self.age.push(&mut ByAge(entries), slot);
+            *ByAge(entries).link(slot) = link;
+        }
+    }
+
+    #[inline(always)]
+    fn class(&mut self, priority: i32) -> &mut List {
+        if priority == 0 { &mut self.zero } else { self.others.entry(priority).or_default() }
+    }
+
+    #[inline(always)]
+    fn leave_class<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, priority: i32, link: Link) {
+        let class = self.class(priority);
+        class.remove(&mut ByClass(entries), link);
+        if priority != 0 && class.is_empty() && self.others.len() > KEPT_CLASSES {
+            self.others.remove(&priority);
+        }
+    }
+}
+
+struct ByClass<'a, K, P>(&'a mut Slab<Entry<K, P>>);
+struct ByAge<'a, K, P>(&'a mut Slab<Entry<K, P>>);
+
+impl<K, P> Links for ByClass<'_, K, P> {
+    fn link(&mut self, slot: Slot) -> &mut Link {
+        match &mut self.0[slot.index()].place {
+            Place::Ready { class, .. } => class,
+            _ => unreachable!("only entries in line are linked"),
+        }
+    }
+}
+
+impl<K, P> Links for ByAge<'_, K, P> {
+    fn link(&mut self, slot: Slot) -> &mut Link {
+        match &mut self.0[slot.index()].place {
+            Place::Ready { age, .. } => age,
+            _ => unreachable!("only entries in line are linked"),
+        }
+    }
+}

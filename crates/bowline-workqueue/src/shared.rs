@@ -1,0 +1,252 @@
+//! The state that all handles of a queue share: the machine and its waiters behind one lock, the limiter behind
+//! another, and what has to be done each time the first is released.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bowline_clock::{HashState, Instant};
+
+use crate::env::{Clock, Mutex, MutexGuard};
+use crate::limiter::RateLimiter;
+use crate::list::Slot;
+use crate::machine::{Added, Addition, Machine};
+use crate::metrics::{Gauges, Metrics};
+use crate::queue::PANIC_DELAY;
+use crate::timings::InProgress;
+use crate::waiters::{Situation, Waiters};
+use crate::{Add, Coalesce, Key};
+
+pub(crate) struct Shared<K, P> {
+    state: Mutex<State<K, P>>,
+    limiter: Mutex<Box<dyn RateLimiter<K>>>,
+    pub(crate) metrics: Option<Box<dyn Metrics>>,
+    pub(crate) clock: Clock,
+    pub(crate) hash: HashState,
+    pub(crate) dropped: AtomicU64,
+    pub(crate) sink_panics: AtomicU64,
+    pub(crate) limiter_panics: AtomicU64,
+}
+
+pub(crate) struct State<K, P> {
+    pub(crate) machine: Machine<K, P>,
+    pub(crate) waiters: Waiters,
+    /// The earliest deadline came closer: whoever keeps the timer must set it anew.
+    deadline_moved: bool,
+    /// To be told to the metrics once the lock is released.
+    reports: Vec<Report>,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Report {
+    Added(Added),
+    Retried,
+    HandedOut { priority: i32, waited: Duration },
+    Finished { started_at: Instant },
+    Dropped(usize),
+}
+
+impl<K: Key, P: Coalesce> Shared<K, P> {
+    pub(crate) fn new(
+        clock: Clock,
+        limiter: Box<dyn RateLimiter<K>>,
+        metrics: Option<Box<dyn Metrics>>,
+    ) -> Self {
+        let state = State {
+            machine: Machine::new(metrics.is_some()),
+            waiters: Waiters::default(),
+            deadline_moved: false,
+            reports: Vec::new(),
+        };
+        Self {
+            state: Mutex::new(state),
+            limiter: Mutex::new(limiter),
+            metrics,
+            clock,
+            hash: HashState::for_lookups(),
+            dropped: AtomicU64::new(0),
+            sink_panics: AtomicU64::new(0),
+            limiter_panics: AtomicU64::new(0),
+        }
+    }
+
+    /// The state, to be given back by [`release`](Self::release).
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<K, P>> {
+        // Foreign code that runs under the lock is caught, or has nothing half done when it panics.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Releases the lock. Then whoever has to be is woken, and metrics are told.
+    #[inline(always)]
+    pub(crate) fn release(&self, guard: MutexGuard<'_, State<K, P>>) {
+        if guard.is_settled() {
+            drop(guard);
+        } else {
+            self.settle(guard);
+        }
+    }
+
+    /// Lets `access` at the state between [`lock`](Self::lock) and [`release`](Self::release).
+    pub(crate) fn with<T>(&self, access: impl FnOnce(&mut State<K, P>) -> T) -> T {
+        let mut guard = self.lock();
+        let result = access(&mut guard);
+        self.release(guard);
+        result
+    }
+
+    #[cold]
+    fn settle(&self, mut guard: MutexGuard<'_, State<K, P>>) {
+        let State { machine, waiters, deadline_moved, reports } = &mut *guard;
+        let wakes = waiters.wakes(Situation {
+            ready: machine.ready(),
+            delayed: machine.has_delayed(),
+            deadline_moved: std::mem::take(deadline_moved),
+            shutting_down: machine.is_shutting_down(),
+            idle: machine.is_idle(),
+        });
+        let reports = std::mem::take(reports);
+        drop(guard);
+        wakes.wake();
+        for report in reports {
+            self.send(report);
+        }
+    }
+
+    /// Calls the limiter; `None` if that panicked.
+    pub(crate) fn with_limiter<T>(&self, call: impl FnOnce(&mut dyn RateLimiter<K>) -> T) -> Option<T> {
+        self.call_limiter(&mut **self.lock_limiter(), call)
+    }
+
+    /// How long a key has to wait.
+    pub(crate) fn limit(&self, key: &K, now: Instant) -> Duration {
+        self.with_limiter(|limiter| limiter.when(key, now)).unwrap_or(PANIC_DELAY)
+    }
+
+    /// How long those keys have to wait that are to be rate limited, in their order.
+    pub(crate) fn limits(&self, keys: &[(K, Add<P>)], now: Instant) -> Vec<Duration> {
+        let mut asking = keys.iter().filter(|(_, add)| add.rate_limited).peekable();
+        if asking.peek().is_none() {
+            return Vec::new();
+        }
+        let mut limiter = self.lock_limiter();
+        let limit = |(key, _): &(K, _)| {
+            self.call_limiter(&mut **limiter, |limiter| limiter.when(key, now)).unwrap_or(PANIC_DELAY)
+        };
+        asking.map(limit).collect()
+    }
+
+    fn lock_limiter(&self) -> MutexGuard<'_, Box<dyn RateLimiter<K>>> {
+        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call_limiter<T>(
+        &self,
+        limiter: &mut dyn RateLimiter<K>,
+        call: impl FnOnce(&mut dyn RateLimiter<K>) -> T,
+    ) -> Option<T> {
+        let result = catch_unwind(AssertUnwindSafe(|| call(limiter)));
+        if result.is_err() {
+            self.limiter_panics.fetch_add(1, Ordering::Relaxed);
+        }
+        result.ok()
+    }
+
+    /// The time, if metrics want to know; zero otherwise.
+    pub(crate) fn metrics_now(&self) -> Instant {
+        if self.metrics.is_some() { self.clock.now() } else { Instant::ZERO }
+    }
+
+    pub(crate) fn call_metrics(&self, call: impl FnOnce(&dyn Metrics)) {
+        if let Some(metrics) = &self.metrics
+            && catch_unwind(AssertUnwindSafe(|| call(&**metrics))).is_err()
+        {
+            self.sink_panics.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn send(&self, report: Report) {
+        self.call_metrics(|metrics| match report {
+            Report::Added(Added::Ready { priority } | Added::Dirty { priority }) => metrics.added(priority),
+            Report::Added(Added::Raised { from, to }) => metrics.raised(from, to),
+            Report::Added(Added::Delayed { .. } | Added::Merged) => {}
+            Report::Retried => metrics.retried(),
+            Report::HandedOut { priority, waited } => metrics.handed_out(priority, waited),
+            Report::Finished { started_at } => metrics.finished(self.clock.now().since(started_at)),
+            Report::Dropped(count) => metrics.dropped(count),
+        });
+    }
+}
+
+impl<K: Key, P: Coalesce> State<K, P> {
+    /// Adds a key. Not after a shutdown.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, shared: &Shared<K, P>, key: K, payload: P, addition: Addition) {
+        let added = self.machine.add(key, payload, addition);
+        self.added(shared, added, addition.retry);
+    }
+
+    /// Ends a run.
+    #[inline(always)]
+    pub(crate) fn done(&mut self, shared: &Shared<K, P>, slot: Slot) {
+        let started_at = self.machine.done(slot);
+        self.report(shared, || Report::Finished { started_at });
+    }
+
+    #[inline(always)]
+    fn added(&mut self, shared: &Shared<K, P>, added: Added, retried: bool) {
+        self.deadline_moved |= added == Added::Delayed { earliest: true };
+        if retried {
+            self.report(shared, || Report::Retried);
+        }
+        self.report(shared, || Report::Added(added));
+    }
+
+    /// Whether nobody waits for anything, and nothing is to be told.
+    #[inline(always)]
+    fn is_settled(&self) -> bool {
+        self.waiters.is_empty() && self.reports.is_empty()
+    }
+
+    /// Adds a key again whose run is about to be over. Not after a shutdown.
+    pub(crate) fn requeue(&mut self, shared: &Shared<K, P>, slot: Slot, payload: P, addition: Addition) {
+        let added = self.machine.requeue(slot, payload, addition);
+        self.added(shared, added, true);
+    }
+
+    /// Counts additions that the queue does not take, or no longer keeps.
+    pub(crate) fn count_dropped(&mut self, shared: &Shared<K, P>, count: usize) {
+        if count > 0 {
+            shared.dropped.fetch_add(count as u64, Ordering::Relaxed);
+            self.report(shared, || Report::Dropped(count));
+        }
+    }
+
+    /// Gets in line what is due.
+    #[inline(always)]
+    pub(crate) fn promote(&mut self, shared: &Shared<K, P>) {
+        if self.machine.has_delayed() {
+            let Self { machine, reports, .. } = self;
+            machine.promote(shared.clock.now(), |priority| {
+                if shared.metrics.is_some() {
+                    reports.push(Report::Added(Added::Ready { priority }));
+                }
+            });
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn report(&mut self, shared: &Shared<K, P>, report: impl FnOnce() -> Report) {
+        if shared.metrics.is_some() {
+            self.reports.push(report());
+        }
+    }
+}
+
+impl<K: Key, P: Coalesce> Gauges for Shared<K, P> {
+    fn in_progress(&self) -> InProgress {
+        let now = self.clock.now();
+        self.with(|state| state.machine.in_progress(now))
+    }
+}

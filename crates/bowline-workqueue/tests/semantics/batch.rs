@@ -1,0 +1,63 @@
+//! Adding many keys at once.
+
+use super::*;
+use bowline_workqueue::{Add, BATCH};
+
+#[test]
+fn a_batch_is_the_same_as_one_add_after_the_other() {
+    // Outside a runtime, where nobody has to give way.
+    let queue = WorkQueue::<usize>::new(Clock::real());
+    let n = BATCH * 3 + 1;
+    queue.add_all((0..n).map(|key| (key, Add::default())));
+    queue.add_all((0..n).map(|key| (key, Add::default())));
+    assert_eq!(queue.len(), n);
+    assert_eq!(work_off(&queue), (0..n).collect::<Vec<_>>());
+}
+
+#[test]
+fn each_key_of_a_batch_has_its_own_options() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_all([
+            ("later", Add::default().after(SECOND)),
+            ("low", Add::default().priority(-1)),
+            ("limited", Add::default().rate_limited()),
+            ("now", Add::default()),
+            ("limited too", Add::default().rate_limited()),
+        ]);
+        assert_eq!(work_off(&queue), ["now", "low"]);
+        clock.sleep(Duration::from_millis(5)).await;
+        assert_eq!(work_off(&queue), ["limited", "limited too"]);
+        assert_eq!((queue.num_requeues(&"limited"), queue.num_requeues(&"now")), (1, 0));
+        clock.sleep(SECOND).await;
+        assert_eq!(work_off(&queue), ["later"]);
+    });
+}
+
+#[test]
+fn the_iterator_may_call_the_queue() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<usize>::new(clock);
+        queue.add_all((0..BATCH * 2).map(|key| (key.min(queue.len()), Add::default())));
+        assert_eq!(queue.len(), 2, "the first batch saw an empty queue, the second one key");
+    });
+}
+
+#[test]
+fn a_batch_wakes_as_many_workers_as_it_has_keys() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        let scope = clock.scope("workers");
+        for worker in ["one", "two", "three"] {
+            let queue = queue.clone();
+            scope.spawn(worker, async move {
+                let _item = queue.get().await;
+                std::future::pending::<()>().await;
+            });
+        }
+        clock.sleep(SECOND).await;
+        queue.add_all(["a", "b", "c"].map(|key| (key, Add::default())));
+        clock.sleep(SECOND).await;
+        assert_eq!(queue.stats().processing, 3);
+    });
+}

@@ -1,0 +1,154 @@
+//! Keys that are added for later.
+
+use super::*;
+use bowline_clock::Instant;
+use bowline_workqueue::Add;
+
+/// Waits for the next key, and tells when it came.
+async fn next(clock: &Clock, queue: &Queue) -> (&'static str, Duration) {
+    let item = queue.get().await.unwrap();
+    (*item.key(), clock.now().since(Instant::ZERO))
+}
+
+#[test]
+fn a_delayed_key_comes_at_its_time_and_not_before() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("a", SECOND * 2);
+        assert_eq!((queue.len(), queue.stats().delayed), (0, 1));
+        assert!(try_get(&queue).is_none());
+        assert_eq!(next(&clock, &queue).await, ("a", SECOND * 2));
+    });
+}
+
+#[test]
+fn keys_come_in_the_order_of_their_deadlines_and_equal_ones_as_they_were_added() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("late", SECOND * 3);
+        queue.add_after("first", SECOND);
+        queue.add_after("second", SECOND);
+        queue.add("now");
+        clock.sleep(SECOND * 5).await;
+        assert_eq!(work_off(&queue), ["now", "first", "second", "late"]);
+    });
+}
+
+#[test]
+fn the_earliest_of_several_deadlines_wins() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("a", SECOND * 10);
+        queue.add_after("a", SECOND * 3);
+        queue.add_after("a", SECOND * 7);
+        assert_eq!(queue.stats().delayed, 1);
+        assert_eq!(next(&clock, &queue).await, ("a", SECOND * 3));
+        clock.sleep(SECOND * 60).await;
+        assert!(try_get(&queue).is_none(), "the later deadlines are gone");
+    });
+}
+
+#[test]
+fn an_earlier_deadline_reaches_a_worker_that_already_waits() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("late", SECOND * 100);
+        let scope = clock.scope("workers");
+        let (inner_clock, inner) = (clock.clone(), queue.clone());
+        let worker = scope.spawn("worker", async move { next(&inner_clock, &inner).await });
+        clock.sleep(SECOND).await;
+        queue.add_after("early", SECOND * 4);
+        assert_eq!(worker.await.unwrap(), ("early", SECOND * 5));
+    });
+}
+
+#[test]
+fn a_key_in_line_is_not_delayed_again() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        queue.add_after("a", SECOND);
+        assert_eq!((queue.len(), queue.stats().delayed), (1, 0));
+        assert_eq!(work_off(&queue), ["a"]);
+        clock.sleep(SECOND * 2).await;
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn adding_a_delayed_key_now_brings_it_forward_once() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("a", SECOND);
+        queue.add("a");
+        assert_eq!(work_off(&queue), ["a"]);
+        clock.sleep(SECOND * 2).await;
+        assert!(queue.is_empty(), "its deadline is gone");
+    });
+}
+
+#[test]
+fn a_deadline_that_comes_during_a_run_waits_for_its_end() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        let item = try_get(&queue).unwrap();
+        queue.add_after("a", SECOND);
+        clock.sleep(SECOND * 2).await;
+        assert!(try_get(&queue).is_none());
+        item.done();
+        assert_eq!(work_off(&queue), ["a"]);
+    });
+}
+
+#[test]
+fn a_run_that_ends_before_the_deadline_leaves_the_deadline_alone() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        let item = try_get(&queue).unwrap();
+        queue.add_after("a", SECOND);
+        item.done();
+        assert!(try_get(&queue).is_none());
+        assert_eq!(next(&clock, &queue).await, ("a", SECOND));
+    });
+}
+
+#[test]
+fn zero_and_a_deadline_in_the_past_are_now() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        clock.sleep(SECOND).await;
+        queue.add_after("zero", Duration::ZERO);
+        queue.add_with("past", Add::default().at(Instant::ZERO));
+        queue.add_with("this instant", Add::default().at(clock.now()));
+        assert_eq!((queue.len(), queue.stats().delayed), (3, 0));
+        assert_eq!(work_off(&queue), ["zero", "past", "this instant"]);
+    });
+}
+
+#[test]
+fn the_longest_duration_never_comes_and_hurts_nobody() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("never", Duration::MAX);
+        queue.add_with("never either", Add::default().at(Instant::MAX));
+        queue.add_after("soon", SECOND);
+        assert_eq!(next(&clock, &queue).await, ("soon", SECOND));
+        let century = SECOND * 3_155_760_000;
+        assert!(clock.timeout(century, queue.get()).await.is_err());
+        queue.add("never");
+        assert_eq!(work_off(&queue), ["never"]);
+    });
+}
+
+#[test]
+fn of_a_delay_a_deadline_and_a_rate_limit_the_earliest_counts() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        let add = Add::default().after(SECOND * 9).at(Instant::ZERO + SECOND * 5).rate_limited();
+        queue.add_with("a", add);
+        assert_eq!(next(&clock, &queue).await, ("a", Duration::from_millis(5)));
+        assert_eq!(queue.num_requeues(&"a"), 1);
+    });
+}

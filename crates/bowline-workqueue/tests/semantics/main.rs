@@ -1,0 +1,46 @@
+//! What the queue promises, promise by promise, through its public face and on simulated time.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+mod batch;
+mod deduplication;
+mod delay;
+mod faults;
+mod limiters;
+mod metrics;
+mod payload;
+mod priority;
+mod shutdown;
+mod waiting;
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Simulation};
+use bowline_workqueue::{Coalesce, Item, Key, WorkQueue};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Queue = WorkQueue<&'static str>;
+/// A queue whose payload is the set of reasons for a run.
+type Reasons = WorkQueue<&'static str, BTreeSet<&'static str>>;
+
+/// Runs a test on simulated time.
+fn simulate<F: Future<Output = ()>>(world: impl FnOnce(Clock) -> F) {
+    Simulation::new(0).run(world);
+}
+
+/// What `get` gives without waiting.
+fn try_get<K: Key, P: Coalesce>(queue: &WorkQueue<K, P>) -> Option<Item<'_, K, P>> {
+    match pin!(queue.get()).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(item) => item,
+        Poll::Pending => None,
+    }
+}
+
+/// Works off what is in line now, and tells the order.
+fn work_off<K: Key, P: Coalesce>(queue: &WorkQueue<K, P>) -> Vec<K> {
+    std::iter::from_fn(|| try_get(queue).map(|item| item.key().clone())).collect()
+}

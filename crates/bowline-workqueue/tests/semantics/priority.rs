@@ -1,0 +1,137 @@
+//! Who comes first.
+
+use super::*;
+use bowline_workqueue::Add;
+
+fn at(priority: i32) -> Add {
+    Add::default().priority(priority)
+}
+
+#[test]
+fn higher_priorities_come_first_and_inside_one_first_come_first_served() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock);
+        for (key, priority) in
+            [("low", -1), ("a", 0), ("high", 7), ("b", 0), ("high too", 7), ("lowest", i32::MIN)]
+        {
+            queue.add_with(key, at(priority));
+        }
+        assert_eq!(work_off(&queue), ["high", "high too", "a", "b", "low", "lowest"]);
+    });
+}
+
+#[test]
+fn a_duplicate_takes_the_higher_priority_and_the_end_of_its_line() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock);
+        queue.add_with("a", at(-5));
+        queue.add_with("b", at(3));
+        queue.add_with("a", at(3));
+        queue.add_with("b", at(-9));
+        assert_eq!(work_off(&queue), ["b", "a"]);
+    });
+}
+
+#[test]
+fn a_duplicate_of_a_delayed_key_takes_the_higher_priority_and_the_earlier_time() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_with("a", at(5).after(SECOND * 9));
+        queue.add_with("a", at(1).after(SECOND));
+        queue.add_with("b", at(3).after(SECOND));
+        clock.sleep(SECOND).await;
+        assert_eq!(work_off(&queue), ["a", "b"]);
+    });
+}
+
+#[test]
+fn an_add_without_a_priority_lifts_a_low_one_to_zero() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock);
+        queue.add_with("listed", at(-100));
+        queue.add_with("changed", at(-100));
+        queue.add("changed");
+        assert_eq!(work_off(&queue), ["changed", "listed"]);
+    });
+}
+
+#[test]
+fn a_requeue_keeps_its_priority_unless_told_otherwise() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_with("kept", at(-7));
+        try_get(&queue).unwrap().requeue_rate_limited();
+        clock.sleep(SECOND).await;
+        let item = try_get(&queue).unwrap();
+        assert_eq!(item.priority(), -7);
+        item.requeue_after(SECOND);
+        clock.sleep(SECOND).await;
+        let item = try_get(&queue).unwrap();
+        assert_eq!(item.priority(), -7);
+        item.with_priority(4).requeue_after(Duration::ZERO);
+        assert_eq!(try_get(&queue).unwrap().priority(), 4);
+    });
+}
+
+#[test]
+fn an_add_to_a_running_key_takes_at_least_the_priority_of_the_run() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock);
+        for (priority, expected) in [(5, 5), (-5, 0)] {
+            queue.add_with("a", at(priority));
+            let item = try_get(&queue).unwrap();
+            queue.add("a");
+            item.done();
+            assert_eq!(try_get(&queue).unwrap().priority(), expected);
+        }
+    });
+}
+
+#[test]
+fn every_sixteenth_hand_out_takes_the_oldest_so_nobody_starves() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<u32>::new(clock);
+        for older in 0..3 {
+            queue.add_with(older, at(-1000));
+        }
+        // Something more important is always there.
+        let mut waited = Vec::new();
+        for hand_out in 1.. {
+            queue.add_with(100 + hand_out, at(10));
+            let item = try_get(&queue).unwrap();
+            if *item.key() < 3 {
+                waited.push((*item.key(), hand_out));
+            }
+            if waited.len() == 3 {
+                break;
+            }
+        }
+        assert_eq!(waited, [(0, 16), (1, 32), (2, 48)], "16 × (older entries + 1) at the most");
+    });
+}
+
+#[test]
+fn a_raised_key_keeps_its_age() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<u32>::new(clock);
+        queue.add_with(0, at(-2));
+        queue.add_with(1, at(-3));
+        queue.add_with(0, at(-1)); // Raised last, but still the oldest.
+        let mut order = Vec::new();
+        for hand_out in 1..=16 {
+            queue.add_with(100 + hand_out, at(10));
+            order.push(*try_get(&queue).unwrap().key());
+        }
+        assert_eq!(order[15], 0);
+    });
+}
+
+#[test]
+fn a_hundred_thousand_priorities_are_no_burden() {
+    // Outside a runtime, where nobody has to give way.
+    let queue = WorkQueue::<i32>::new(Clock::real());
+    queue.add_all((0..100_000).map(|key| (key, at(key))));
+    let order = work_off(&queue);
+    assert_eq!(order.len(), 100_000);
+    assert_eq!(order[0], 99_999);
+}

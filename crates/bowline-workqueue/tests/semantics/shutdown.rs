@@ -1,0 +1,150 @@
+//! The end of a queue.
+
+use super::*;
+use bowline_workqueue::{Add, Drain};
+
+#[test]
+fn shutdown_serves_what_is_in_line_then_ends() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        queue.add("b");
+        assert!(!queue.is_shutting_down());
+        queue.shutdown();
+        queue.shutdown();
+        assert!(queue.is_shutting_down());
+        assert_eq!(*queue.get().await.unwrap().key(), "a");
+        assert_eq!(*queue.get().await.unwrap().key(), "b");
+        assert!(queue.get().await.is_none());
+        assert!(queue.get().await.is_none());
+    });
+}
+
+#[test]
+fn shutdown_wakes_every_worker_that_waits() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("never reached", SECOND);
+        let scope = clock.scope("workers");
+        for worker in ["one", "two"] {
+            let queue = queue.clone();
+            scope.spawn(worker, async move { assert!(queue.get().await.is_none()) });
+        }
+        clock.sleep(SECOND / 2).await;
+        queue.shutdown();
+        scope.ended().await;
+        assert_eq!(scope.panicked(), 0);
+        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND / 2);
+    });
+}
+
+#[test]
+fn what_is_delayed_at_shutdown_is_dropped_and_counted() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("running");
+        let item = try_get(&queue).unwrap();
+        queue.add_after("running", SECOND);
+        queue.add_after("waiting", SECOND);
+        queue.shutdown();
+        item.done();
+        assert_eq!(queue.stats().dropped, 2);
+        assert_eq!(queue.stats().delayed, 0);
+        assert!(queue.get().await.is_none());
+    });
+}
+
+#[test]
+fn what_was_added_to_a_running_key_before_shutdown_is_still_served() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        let item = try_get(&queue).unwrap();
+        queue.add("a");
+        queue.shutdown();
+        item.done();
+        assert_eq!(work_off(&queue), ["a"]);
+        assert_eq!(queue.stats().dropped, 0);
+    });
+}
+
+#[test]
+fn adding_after_shutdown_is_dropped_and_counted() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        let item = try_get(&queue).unwrap();
+        queue.shutdown();
+        queue.add("b");
+        queue.add_after("b", SECOND);
+        queue.add_rate_limited("b");
+        queue.add_all([("c", Add::default()), ("d", Add::default())]);
+        item.requeue_after(SECOND);
+        assert_eq!(queue.stats().dropped, 6);
+        assert!(queue.get().await.is_none());
+    });
+}
+
+#[test]
+fn drain_waits_for_what_is_in_line_and_for_what_is_processed() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        for key in ["a", "b", "c"] {
+            queue.add(key);
+        }
+        let scope = clock.scope("workers");
+        let (inner, inner_clock) = (queue.clone(), clock.clone());
+        scope.spawn("worker", async move {
+            while let Some(item) = inner.get().await {
+                inner_clock.sleep(SECOND).await;
+                item.done();
+            }
+        });
+        assert_eq!(queue.shutdown_with_drain(SECOND * 60).await, Drain::Complete);
+        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND * 3);
+    });
+}
+
+#[test]
+fn drain_gives_up_after_its_limit_and_says_what_is_left() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("stuck");
+        let stuck = try_get(&queue).unwrap();
+        queue.add("never taken");
+        let drained = queue.shutdown_with_drain(SECOND).await;
+        assert_eq!(drained, Drain::TimedOut { ready: 1, processing: 1 });
+        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND);
+        drop(stuck);
+    });
+}
+
+#[test]
+fn two_drains_at_once_both_end() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        let item = try_get(&queue).unwrap();
+        let scope = clock.scope("drains");
+        let drains = ["one", "two"].map(|name| {
+            let queue = queue.clone();
+            scope.spawn(name, async move { queue.shutdown_with_drain(SECOND * 60).await })
+        });
+        clock.sleep(SECOND).await;
+        item.done();
+        for drain in drains {
+            assert_eq!(drain.await.unwrap(), Drain::Complete);
+        }
+        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND);
+    });
+}
+
+#[test]
+fn draining_an_empty_queue_is_over_at_once() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock);
+        queue.add_after("dropped", SECOND);
+        assert_eq!(queue.shutdown_with_drain(Duration::ZERO).await, Drain::Complete);
+        assert_eq!(queue.stats().dropped, 1);
+    });
+}

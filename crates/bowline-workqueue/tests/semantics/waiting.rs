@@ -1,0 +1,129 @@
+//! Workers that wait.
+
+use super::*;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+#[test]
+fn workers_are_served_in_the_order_in_which_they_came() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        let scope = clock.scope("workers");
+        let served = Arc::new(Mutex::new(Vec::new()));
+        for worker in 0..3 {
+            let (queue, served) = (queue.clone(), served.clone());
+            scope.spawn(format!("worker {worker}"), async move {
+                let item = queue.get().await.unwrap();
+                served.lock().unwrap().push((worker, *item.key()));
+            });
+        }
+        clock.sleep(SECOND).await;
+        for key in ["a", "b", "c"] {
+            queue.add(key);
+        }
+        clock.sleep(SECOND).await;
+        assert_eq!(*served.lock().unwrap(), [(0, "a"), (1, "b"), (2, "c")]);
+    });
+}
+
+#[test]
+fn a_wake_up_that_a_dropped_worker_did_not_use_is_passed_on() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        let mut first = Box::pin(queue.get());
+        let mut second = Box::pin(queue.get());
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        assert!(second.as_mut().poll(&mut cx).is_pending());
+        queue.add("a");
+        drop(first);
+        let item = clock.timeout(SECOND, second).await.expect("the second is woken").unwrap();
+        assert_eq!(*item.key(), "a");
+    });
+}
+
+#[test]
+fn the_timer_is_passed_on_when_its_keeper_leaves() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<u32>::new(clock.clone());
+        queue.add_after(7, SECOND * 2);
+        let scope = clock.scope("workers");
+        let (inner, inner_clock) = (queue.clone(), clock.clone());
+        // The keeper of the timer gives up; the other waits without one.
+        let keeper =
+            scope.spawn("keeper", async move { inner_clock.timeout(SECOND, inner.get()).await.is_err() });
+        let inner = queue.clone();
+        let other = scope.spawn("other", async move { *inner.get().await.unwrap().key() });
+        assert!(keeper.await.unwrap());
+        assert_eq!(clock.timeout(SECOND * 5, other).await.unwrap().unwrap(), 7);
+    });
+}
+
+#[test]
+fn the_timer_is_passed_on_when_its_keeper_gets_a_key() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("later", SECOND * 2);
+        let scope = clock.scope("workers");
+        let inner = queue.clone();
+        let keeper = scope.spawn("keeper", async move {
+            let item = inner.get().await.unwrap();
+            assert_eq!(*item.key(), "now");
+            std::future::pending::<()>().await;
+        });
+        clock.sleep(Duration::from_millis(1)).await;
+        let inner = queue.clone();
+        let other = scope.spawn("other", async move { *inner.get().await.unwrap().key() });
+        clock.sleep(Duration::from_millis(1)).await;
+        queue.add("now");
+        assert_eq!(clock.timeout(SECOND * 5, other).await.unwrap().unwrap(), "later");
+        drop(keeper);
+    });
+}
+
+#[test]
+fn keys_that_come_due_together_wake_as_many_workers() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        let scope = clock.scope("workers");
+        for worker in ["one", "two", "three"] {
+            let queue = queue.clone();
+            scope.spawn(worker, async move {
+                let _item = queue.get().await;
+                std::future::pending::<()>().await;
+            });
+        }
+        for key in ["a", "b", "c"] {
+            queue.add_after(key, SECOND);
+        }
+        clock.sleep(SECOND * 2).await;
+        assert_eq!(queue.stats().processing, 3);
+    });
+}
+
+#[test]
+fn a_worker_that_never_runs_dry_lets_others_on_its_thread_run() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("again and again");
+        let scope = clock.scope("workers");
+        let inner = queue.clone();
+        scope.spawn("busy", async move {
+            while let Some(item) = inner.get().await {
+                item.requeue_after(Duration::ZERO);
+            }
+        });
+        // On one thread, this is reached only if the worker gives way.
+        tokio::task::yield_now().await;
+        queue.shutdown();
+        scope.ended().await;
+    });
+}
+
+#[test]
+fn a_key_that_is_ready_needs_no_timer() {
+    // No runtime, so no timer: starting one would panic.
+    let queue = Queue::new(Clock::real());
+    queue.add("a");
+    assert_eq!(work_off(&queue), ["a"]);
+}

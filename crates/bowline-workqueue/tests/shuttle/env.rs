@@ -1,0 +1,93 @@
+//! Locks that the model checker schedules, and a clock that stands still until it is told to advance.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bowline_clock::Instant;
+pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+
+#[derive(Clone)]
+pub struct Clock {
+    time: Arc<Mutex<Time>>,
+}
+
+struct Time {
+    now: Instant,
+    sleepers: Vec<(Instant, Waker)>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self { time: Arc::new(Mutex::new(Time { now: Instant::ZERO, sleepers: Vec::new() })) }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.time.lock().unwrap().now
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        let mut time = self.time.lock().unwrap();
+        time.now = time.now + by;
+        let now = time.now;
+        let (over, left) =
+            std::mem::take(&mut time.sleepers).into_iter().partition(|(until, _)| *until <= now);
+        time.sleepers = left;
+        drop(time);
+        let over: Vec<(Instant, Waker)> = over;
+        for (_, waker) in over {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn sleep_until(&self, deadline: Instant) -> Sleep {
+        Sleep { clock: self.clone(), deadline }
+    }
+
+    pub(crate) async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, ()> {
+        let mut future = std::pin::pin!(future);
+        let mut sleep = self.sleep_until(self.now() + limit);
+        std::future::poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(output) => Poll::Ready(Ok(output)),
+            Poll::Pending => Pin::new(&mut sleep).poll(cx).map(Err),
+        })
+        .await
+    }
+}
+
+pub struct Sleep {
+    clock: Clock,
+    deadline: Instant,
+}
+
+impl Sleep {
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut time = self.clock.time.lock().unwrap();
+        if time.now >= self.deadline {
+            return Poll::Ready(());
+        }
+        time.sleepers.push((self.deadline, cx.waker().clone()));
+        Poll::Pending
+    }
+}
+
+pub(crate) struct Progress;
+
+impl Progress {
+    #[expect(clippy::unused_self, reason = "the signature is the real one's")]
+    pub(crate) fn made(self) {}
+}
+
+/// Every poll may go on: fairness is the model checker's.
+pub(crate) fn poll_cooperate(_cx: &mut Context<'_>) -> Poll<Progress> {
+    Poll::Ready(Progress)
+}
