@@ -1,0 +1,14 @@
+//! The operator framework for Rust, as one crate: what an operator author adds to `Cargo.toml`.
+//!
+//! This crate holds no logic; it shows the parts under one roof.
+//!
+//! - [`clock`]: time, randomness and task scopes, real and simulated.
+//! - [`workqueue`]: the queue between "something changed" and `reconcile`.
+
+pub use bowline_clock as clock;
+pub use bowline_workqueue as workqueue;
+
+/// Compiles and runs the code in the project's README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
