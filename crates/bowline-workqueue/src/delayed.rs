@@ -7,17 +7,17 @@ use bowline_clock::Instant;
 use slab::Slab;
 
 use crate::list::Slot;
-use crate::machine::{Entry, Place};
+use crate::machine::{Appointment, Entry, Place};
 
 /// This many outdated records are tolerated before the heap is swept.
 const SLACK: usize = 64;
 
-/// A heap of records. A record holds as long as its entry waits for just that instant; others are outdated, and
-/// are thrown away when they come up, or when they outnumber the ones that hold.
+/// A heap of records. A record holds as long as its entry keeps that very appointment; others are outdated, and are
+/// thrown away when they come up, or when they outnumber the ones that hold.
 #[derive(Debug, Default)]
 pub(crate) struct Delayed {
     heap: BinaryHeap<Reverse<Record>>,
-    /// Entries that wait, each of which has at least one record.
+    /// Entries that wait, each of which has one record that holds.
     len: usize,
     next: u64,
 }
@@ -33,7 +33,7 @@ struct Record {
 impl Record {
     fn holds<K, P>(self, entries: &Slab<Entry<K, P>>) -> bool {
         let place = entries.get(self.slot.index()).map(|entry| entry.place);
-        matches!(place, Some(Place::Delayed(deadline)) if Instant::from(deadline) == self.due)
+        matches!(place, Some(Place::Delayed(kept)) if kept == Appointment::new(self.due, self.number))
     }
 }
 
@@ -47,12 +47,13 @@ impl Delayed {
         self.heap.len()
     }
 
-    /// Records an entry that was just put in its place. Whether it is now the earliest.
-    pub(crate) fn insert<K, P>(&mut self, entries: &Slab<Entry<K, P>>, slot: Slot, due: Instant) -> bool {
-        self.len += 1;
-        self.heap.push(Reverse(Record { due, number: self.next, slot }));
+    /// Makes an appointment for an entry, which is to be put in its place.
+    pub(crate) fn insert(&mut self, slot: Slot, due: Instant) -> Appointment {
+        let number = self.next;
         self.next += 1;
-        self.earliest(entries) == Some(due)
+        self.len += 1;
+        self.heap.push(Reverse(Record { due, number, slot }));
+        Appointment::new(due, number)
     }
 
     /// An entry is about to leave its place; its record becomes outdated.

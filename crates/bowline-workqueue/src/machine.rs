@@ -40,27 +40,34 @@ pub(crate) enum Place {
     /// In line for a worker; never while it is with one.
     Ready { class: Link, age: Link },
     /// For its time.
-    Delayed(Deadline),
+    Delayed(Appointment),
     /// For its own run to end, to get in line then.
     Dirty,
 }
 
-/// An [`Instant`] in halves: eight bytes that need only four bytes' alignment, which keeps an entry small.
+/// A time to get in line, and the number of its record: no two are the same, though their times may be.
+///
+/// Both in halves: eight bytes that need only four bytes' alignment, which keeps an entry small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Deadline([u32; 2]);
+pub(crate) struct Appointment {
+    due: [u32; 2],
+    number: [u32; 2],
+}
 
-impl From<Instant> for Deadline {
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves together are the whole")]
-    fn from(instant: Instant) -> Self {
-        let nanos = instant.as_nanos();
-        Self([(nanos >> 32) as u32, nanos as u32])
+impl Appointment {
+    pub(crate) fn new(due: Instant, number: u64) -> Self {
+        Self { due: halves(due.as_nanos()), number: halves(number) }
+    }
+
+    pub(crate) fn due(self) -> Instant {
+        let [high, low] = self.due;
+        Instant::from_nanos(u64::from(high) << 32 | u64::from(low))
     }
 }
 
-impl From<Deadline> for Instant {
-    fn from(Deadline([high, low]): Deadline) -> Self {
-        Self::from_nanos(u64::from(high) << 32 | u64::from(low))
-    }
+#[expect(clippy::cast_possible_truncation, reason = "the two halves together are the whole")]
+fn halves(whole: u64) -> [u32; 2] {
+    [(whole >> 32) as u32, whole as u32]
 }
 
 /// How a key is added. The key itself goes beside it: it may be large, and is moved only once.
@@ -238,9 +245,9 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
                 self.delayed.remove(&self.entries);
                 self.wait(slot, None, now)
             }
-            (Place::Delayed(deadline), Some(due)) => {
+            (Place::Delayed(appointment), Some(due)) => {
                 entry.priority = to;
-                if due < Instant::from(deadline) {
+                if due < appointment.due() {
                     self.delayed.remove(&self.entries);
                     self.wait(slot, Some(due), now)
                 } else {
@@ -264,8 +271,9 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     fn wait(&mut self, slot: Slot, due: Option<Instant>, now: Instant) -> Added {
         let entry = &mut self.entries[slot.index()];
         if let Some(due) = due {
-            entry.place = Place::Delayed(due.into());
-            return Added::Delayed { earliest: self.delayed.insert(&self.entries, slot, due) };
+            let appointment = self.delayed.insert(slot, due);
+            entry.place = Place::Delayed(appointment);
+            return Added::Delayed { earliest: self.delayed.earliest(&self.entries) == Some(due) };
         }
         if let Some(timings) = &mut self.timings {
             timings.queued(slot, now);

@@ -317,13 +317,15 @@ fn an_entry_with_a_key_of_48_bytes_takes_80() {
 #[test]
 fn outdated_deadlines_do_not_pile_up() {
     let mut pair = Pair::new();
+    // What is outdated behind a deadline that holds is not reached by looking at the earliest.
+    pair.step(&Operation::Add { key: 2, priority: None, after: Some(1_000_000) });
     for _ in 0..100_000 {
         pair.step(&Operation::Add { key: 1, priority: None, after: None });
         pair.step(&Operation::Take);
         // An hour later; but by then the key has long been run again.
         pair.step(&Operation::Requeue { which: 0, priority: None, after: Some(3_600_000) });
     }
-    assert!(pair.machine.records() < 1000, "{} records for one key", pair.machine.records());
+    assert!(pair.machine.records() < 1000, "{} records for two keys", pair.machine.records());
 }
 
 #[test]
