@@ -1,0 +1,20 @@
+//! The `bowline` command line tool: reads the arguments, runs the verb, sets the exit code. The verbs have a file each.
+
+mod arguments;
+mod completion;
+mod output;
+mod version;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::{Arguments, Verb};
+
+fn main() -> ExitCode {
+    let text = match Arguments::parse().verb {
+        Verb::Version(version) => version::text(version.output),
+        Verb::Completion(completion) => completion::script(completion.shell),
+    };
+    output::print(&text)
+}
