@@ -58,19 +58,15 @@ impl<P> Add<P> {
         self.rate_limited = true;
         self
     }
+
     pub(crate) fn is_retry(&self) -> bool {
         self.rate_limited || self.after.is_some() || self.at.is_some()
     }
 
-    /// Resolves the options; `limited` is the rate limiter's delay.
+    /// Resolves the options, but for the rate limit, which may still put it off.
     #[inline]
-    pub(crate) fn addition(&self, hash: u64, limited: Option<Duration>, now: Instant) -> Addition {
-        let mut due = None;
-        let retry = self.is_retry();
-        if retry {
-            let delay = self.after.into_iter().chain(limited).min();
-            due = self.at.into_iter().chain(delay.map(|delay| now + delay)).min().filter(|due| *due > now);
-        }
-        Addition { hash, priority: self.priority, due, now, retry }
+    pub(crate) fn addition(&self, hash: u64, now: Instant) -> Addition {
+        let due = self.at.into_iter().chain(self.after.map(|delay| now + delay)).min();
+        Addition { hash, priority: self.priority, due, now, retry: self.is_retry() }
     }
 }

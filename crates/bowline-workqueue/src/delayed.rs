@@ -4,9 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use bowline_clock::Instant;
-use slab::Slab;
 
-use crate::list::Slot;
+use crate::arena::{Arena, Slot};
 use crate::machine::{Appointment, Entry, Place};
 
 /// This many outdated records are tolerated before the heap is swept.
@@ -31,8 +30,8 @@ struct Record {
 }
 
 impl Record {
-    fn holds<K, P>(self, entries: &Slab<Entry<K, P>>) -> bool {
-        let place = entries.get(self.slot.index()).map(|entry| entry.place);
+    fn holds<K, P>(self, entries: &Arena<Entry<K, P>>) -> bool {
+        let place = entries.get(self.slot).map(|entry| entry.place);
         matches!(place, Some(Place::Delayed(kept)) if kept == Appointment::new(self.due, self.number))
     }
 }
@@ -57,7 +56,7 @@ impl Delayed {
     }
 
     /// An entry is about to leave its place; its record becomes outdated.
-    pub(crate) fn remove<K, P>(&mut self, entries: &Slab<Entry<K, P>>) {
+    pub(crate) fn remove<K, P>(&mut self, entries: &Arena<Entry<K, P>>) {
         self.len -= 1;
         if self.heap.len() > 2 * self.len + SLACK {
             self.heap.retain(|Reverse(record)| record.holds(entries));
@@ -65,7 +64,7 @@ impl Delayed {
     }
 
     /// Takes out the earliest entry whose time has come; it must leave its place before the next call.
-    pub(crate) fn pop_due<K, P>(&mut self, entries: &Slab<Entry<K, P>>, now: Instant) -> Option<Slot> {
+    pub(crate) fn pop_due<K, P>(&mut self, entries: &Arena<Entry<K, P>>, now: Instant) -> Option<Slot> {
         while let Some(Reverse(record)) = self.heap.peek().copied() {
             let holds = record.holds(entries);
             if holds && record.due > now {
@@ -85,7 +84,7 @@ impl Delayed {
         *self = Self { next: self.next, ..Self::default() };
     }
 
-    pub(crate) fn earliest<K, P>(&mut self, entries: &Slab<Entry<K, P>>) -> Option<Instant> {
+    pub(crate) fn earliest<K, P>(&mut self, entries: &Arena<Entry<K, P>>) -> Option<Instant> {
         loop {
             let Reverse(record) = *self.heap.peek()?;
             if record.holds(entries) {

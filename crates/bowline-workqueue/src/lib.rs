@@ -7,6 +7,7 @@
 )]
 
 mod add;
+mod arena;
 mod builder;
 mod coalesce;
 mod delayed;

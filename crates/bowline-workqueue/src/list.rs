@@ -1,25 +1,6 @@
-//! Doubly linked lists through the slots of a slab: constant-time removal from the middle, and no allocation.
+//! Doubly linked lists through the slots of an arena: constant-time removal from the middle, and no allocation.
 
-use std::num::NonZeroU32;
-
-/// The number of a slab entry, in four bytes, also as an `Option`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Slot(NonZeroU32);
-
-impl Slot {
-    /// # Panics
-    /// Past four billion entries, which would need hundreds of gigabytes.
-    #[inline(always)]
-    pub(crate) fn new(index: usize) -> Self {
-        let number = u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index));
-        Self(number.expect("a queue holds fewer than four billion keys"))
-    }
-
-    #[inline(always)]
-    pub(crate) fn index(self) -> usize {
-        self.0.get() as usize - 1
-    }
-}
+use crate::arena::Slot;
 
 /// The neighbours of an entry in one list.
 #[derive(Clone, Copy, Debug, Default)]

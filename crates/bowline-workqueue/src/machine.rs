@@ -4,19 +4,20 @@
 //! with a worker or not. Time comes in as an argument.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use bowline_clock::Instant;
 use hashbrown::{HashTable, hash_table};
-use slab::Slab;
 
 use crate::Coalesce;
+use crate::arena::{Arena, Slot};
 use crate::delayed::Delayed;
 use crate::hash::{fold, spread};
-use crate::list::{Link, Slot};
+use crate::list::Link;
 use crate::ready::Ready;
 use crate::timings::{InProgress, Timings};
 
-/// A slab that grew beyond this many entries is given back once it is empty.
+/// An arena that grew beyond this many entries is given back once it is empty.
 const KEPT_CAPACITY: usize = 1 << 14;
 
 /// All there is to know about one key. Kept small: a queue may hold a million.
@@ -77,12 +78,24 @@ pub(crate) struct Addition {
     pub(crate) hash: u64,
     /// Absent: zero, or the priority of the run in progress if that is higher.
     pub(crate) priority: Option<i32>,
-    /// Absent: now.
+    /// Absent, or not later than now: now.
     pub(crate) due: Option<Instant>,
-    /// Zero will do unless times are kept.
+    /// Zero will do unless times are kept or it is due at some time.
     pub(crate) now: Instant,
     /// Whether it counts as a retry; the machine does not care.
     pub(crate) retry: bool,
+}
+
+impl Addition {
+    /// The rate limiter's delay: it counts if no other time is earlier.
+    pub(crate) fn limit(&mut self, delay: Duration) {
+        let limited = self.now + delay;
+        self.due = Some(self.due.map_or(limited, |due| due.min(limited)));
+    }
+
+    fn later(&self) -> Option<Instant> {
+        self.due.filter(|due| *due > self.now)
+    }
 }
 
 /// What an addition did.
@@ -120,7 +133,7 @@ pub(crate) struct Counts {
 }
 
 pub(crate) struct Machine<K, P> {
-    entries: Slab<Entry<K, P>>,
+    entries: Arena<Entry<K, P>>,
     table: HashTable<Slot>,
     ready: Ready,
     delayed: Delayed,
@@ -134,7 +147,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     /// A machine that keeps times, for metrics, or not.
     pub(crate) fn new(timed: bool) -> Self {
         Self {
-            entries: Slab::new(),
+            entries: Arena::default(),
             table: HashTable::new(),
             ready: Ready::default(),
             delayed: Delayed::default(),
@@ -198,8 +211,8 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         let entries = &self.entries;
         let found = self.table.entry(
             spread(hash),
-            |slot| entries[slot.index()].key == key,
-            |slot| spread(entries[slot.index()].hash),
+            |slot| entries[*slot].key == key,
+            |slot| spread(entries[*slot].hash),
         );
         match found {
             hash_table::Entry::Occupied(found) => {
@@ -207,11 +220,12 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
                 self.add_known(slot, payload, false, addition)
             }
             hash_table::Entry::Vacant(vacant) => {
-                let Addition { priority, due, now, .. } = addition;
+                let Addition { priority, now, .. } = addition;
+                let due = addition.later();
                 let priority = priority.unwrap_or(0);
                 let payload = Some(payload);
                 let entry = Entry { key, payload, hash, priority, place: Place::Idle, with_worker: false };
-                let slot = Slot::new(self.entries.insert(entry));
+                let slot = self.entries.insert(entry);
                 vacant.insert(slot);
                 self.wait(slot, due, now)
             }
@@ -226,8 +240,9 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
 
     /// `older`: the payload was added before the one that waits.
     fn add_known(&mut self, slot: Slot, payload: P, older: bool, addition: Addition) -> Added {
-        let Addition { priority, due, now, .. } = addition;
-        let entry = &mut self.entries[slot.index()];
+        let Addition { priority, now, .. } = addition;
+        let due = addition.later();
+        let entry = &mut self.entries[slot];
         if matches!(entry.place, Place::Idle) {
             entry.payload = Some(payload);
             entry.priority = priority.unwrap_or_else(|| entry.priority.max(0));
@@ -269,7 +284,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     /// Puts an entry that waits nowhere where it belongs.
     #[inline(always)]
     fn wait(&mut self, slot: Slot, due: Option<Instant>, now: Instant) -> Added {
-        let entry = &mut self.entries[slot.index()];
+        let entry = &mut self.entries[slot];
         if let Some(due) = due {
             let appointment = self.delayed.insert(slot, due);
             entry.place = Place::Delayed(appointment);
@@ -292,7 +307,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     pub(crate) fn promote(&mut self, now: Instant, mut promoted: impl FnMut(i32)) {
         while let Some(slot) = self.delayed.pop_due(&self.entries, now) {
             self.wait(slot, None, now);
-            promoted(self.entries[slot.index()].priority);
+            promoted(self.entries[slot].priority);
         }
     }
 
@@ -305,7 +320,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     /// Hands out the key that is [`next`](Self::next).
     #[inline(always)]
     pub(crate) fn take(&mut self, slot: Slot, now: Instant) -> Taken<K, P> {
-        let entry = &mut self.entries[slot.index()];
+        let entry = &mut self.entries[slot];
         // Cloned first: should it panic, the key is still in line.
         let key = entry.key.clone();
         entry.with_worker = true;
@@ -323,9 +338,9 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     pub(crate) fn done(&mut self, slot: Slot) -> Instant {
         let started_at = self.timings.as_mut().map_or(Instant::ZERO, |timings| timings.finished(slot));
         self.processing -= 1;
-        let entry = &mut self.entries[slot.index()];
+        let entry = &mut self.entries[slot];
         if matches!(entry.place, Place::Idle) {
-            drop(self.release(slot));
+            self.release(slot);
             return started_at;
         }
         entry.with_worker = false;
@@ -335,40 +350,37 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         started_at
     }
 
-    /// Takes no more keys, and drops those whose time has not come. Gives what it dropped, to be dropped outside
-    /// the lock, and how many those were. What is in line, or will be when its run ends, stays.
-    pub(crate) fn shutdown(&mut self) -> (Vec<Entry<K, P>>, usize) {
+    /// Takes no more keys, and drops those whose time has not come; how many those were. What is in line, or will
+    /// be when its run ends, stays.
+    pub(crate) fn shutdown(&mut self) -> usize {
         self.shutting_down = true;
         self.delayed.clear();
         let delayed = self.entries.iter().filter(|(_, entry)| matches!(entry.place, Place::Delayed(_)));
-        let slots: Vec<_> = delayed.map(|(index, _)| Slot::new(index)).collect();
-        let dropped = slots.len();
-        let mut released = Vec::new();
-        for slot in slots {
-            let entry = &mut self.entries[slot.index()];
+        let slots: Vec<_> = delayed.map(|(slot, _)| slot).collect();
+        for slot in &slots {
+            let entry = &mut self.entries[*slot];
             entry.place = Place::Idle;
-            if entry.with_worker {
-                entry.payload = None;
-            } else {
-                released.push(self.release(slot));
+            entry.payload = None;
+            if !entry.with_worker {
+                self.release(*slot);
             }
         }
-        (released, dropped)
+        slots.len()
     }
 
     /// Forgets an entry that waits nowhere.
     #[inline(always)]
-    fn release(&mut self, slot: Slot) -> Entry<K, P> {
-        let entry = self.entries.remove(slot.index());
-        if let Ok(found) = self.table.find_entry(spread(entry.hash), |other| *other == slot) {
+    fn release(&mut self, slot: Slot) {
+        let hash = spread(self.entries[slot].hash);
+        self.entries.free(slot);
+        if let Ok(found) = self.table.find_entry(hash, |other| *other == slot) {
             found.remove();
         }
         if self.entries.is_empty() && self.entries.capacity() > KEPT_CAPACITY {
-            self.entries = Slab::new();
+            self.entries = Arena::default();
             self.table = HashTable::new();
             self.timings = self.timings.take().map(|_| Timings::default());
         }
-        entry
     }
 }
 

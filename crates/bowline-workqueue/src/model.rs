@@ -252,8 +252,7 @@ impl Pair {
             Operation::Shutdown => {
                 let delayed = self.model.counts().delayed;
                 if !self.model.shut_down {
-                    let (_, dropped) = self.machine.shutdown();
-                    assert_eq!(dropped, delayed);
+                    assert_eq!(self.machine.shutdown(), delayed);
                 }
                 self.model.shutdown();
             }

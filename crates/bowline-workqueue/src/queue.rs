@@ -7,19 +7,19 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::arena::Slot;
 use crate::env::Clock;
 use crate::get::Get;
-use crate::list::Slot;
 use crate::machine::{Addition, Taken};
 use crate::metrics::Gauges;
-use crate::shared::Shared;
+use crate::shared::{Batched, Shared};
 use crate::{Add, Builder, Coalesce, Drain, Key, Stats};
 
 /// How long a key waits whose rate limiter panicked instead of saying how long.
 pub const PANIC_DELAY: Duration = Duration::from_secs(1);
 
 /// How many keys [`WorkQueue::add_all`] adds at a time.
-pub const BATCH: usize = 128;
+pub const BATCH: usize = 256;
 
 /// A queue of keys to be worked on, see the [crate's guide](crate). Clones share it.
 pub struct WorkQueue<K, P = ()> {
@@ -99,8 +99,10 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     pub fn add_with(&self, key: K, add: Add<P>) {
         let shared = &*self.shared;
         let now = if add.is_retry() { shared.clock.now() } else { shared.metrics_now() };
-        let limited = if add.rate_limited { Some(shared.limit(&key, now)) } else { None };
-        let addition = add.addition(shared.hash.hash_one(&key), limited, now);
+        let mut addition = add.addition(shared.hash.hash_one(&key), now);
+        if add.rate_limited {
+            addition.limit(shared.limit(&key, now));
+        }
         self.insert(key, add.payload, addition);
     }
 
@@ -124,19 +126,15 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         let mut keys = keys.into_iter();
         let mut batch = Vec::new();
         loop {
-            batch.extend(keys.by_ref().take(BATCH));
+            let now = shared.clock.now();
+            batch.extend(keys.by_ref().take(BATCH).map(|(key, add)| {
+                let addition = add.addition(shared.hash.hash_one(&key), now);
+                Batched { key, payload: add.payload, rate_limited: add.rate_limited, addition }
+            }));
             if batch.is_empty() {
                 return;
             }
-            let now = shared.clock.now();
-            let mut limits = shared.limits(&batch, now).into_iter();
-            let additions: Vec<_> = batch
-                .iter()
-                .map(|(key, add)| {
-                    let limited = if add.rate_limited { limits.next() } else { None };
-                    add.addition(shared.hash.hash_one(key), limited, now)
-                })
-                .collect();
+            shared.limit_batch(&mut batch, now);
             let mut state = shared.lock();
             if state.machine.is_shutting_down() {
                 state.count_dropped(shared, batch.len());
@@ -144,8 +142,8 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
                 batch.clear();
                 continue;
             }
-            for ((key, add), addition) in batch.drain(..).zip(additions) {
-                state.add(shared, key, add.payload, addition);
+            for Batched { key, payload, addition, .. } in batch.drain(..) {
+                state.add(shared, key, payload, addition);
             }
             shared.release(state);
         }
@@ -212,11 +210,9 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// worker is, too, when that run is over; what waits for its time is dropped and counted. Then
     /// [`get`](Self::get) gives `None`. Calling it again does nothing.
     pub fn shutdown(&self) {
-        // What the machine gives back is dropped after the lock is released.
-        let _released = self.shared.with(|state| {
-            let (released, dropped) = state.machine.shutdown();
+        self.shared.with(|state| {
+            let dropped = state.machine.shutdown();
             state.count_dropped(&self.shared, dropped);
-            released
         });
     }
 
@@ -246,7 +242,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             Requeue::After(delay) => delay,
             Requeue::RateLimited => self.shared.limit(&taken.key, now),
         };
-        let due = Some(now + delay).filter(|due| *due > now);
+        let due = Some(now + delay);
         let addition = Addition { hash: 0, priority: Some(taken.priority), due, now, retry: true };
         let mut state = self.shared.lock();
         if state.machine.is_shutting_down() {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use slab::Slab;
-
-use crate::list::{Link, Links, List, Slot};
+use crate::arena::{Arena, Slot};
+use crate::list::{Link, Links, List};
 use crate::machine::{Entry, Place};
 
 /// Every so many hand-outs the oldest entry goes first, whatever its priority.
@@ -38,14 +37,14 @@ impl Ready {
 
     /// Puts an entry at the end of its priority's line.
     #[inline(always)]
-    pub(crate) fn push<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, slot: Slot) {
-        let priority = entries[slot.index()].priority;
+    pub(crate) fn push<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, slot: Slot) {
+        let priority = entries[slot].priority;
         if priority != 0 {
             self.mix(entries);
         }
         let class = self.class(priority).push(&mut ByClass(entries), slot);
         let age = if self.mixed { self.age.push(&mut ByAge(entries), slot) } else { Link::default() };
-        entries[slot.index()].place = Place::Ready { class, age };
+        entries[slot].place = Place::Ready { class, age };
         self.len += 1;
     }
 
@@ -64,7 +63,7 @@ impl Ready {
 
     /// An entry of this priority, which was in this place, is handed out.
     #[inline(always)]
-    pub(crate) fn leave<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, priority: i32, place: Place) {
+    pub(crate) fn leave<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, priority: i32, place: Place) {
         if let Place::Ready { class, age } = place {
             self.hand_outs = (self.hand_outs + 1) % AGING;
             self.len -= 1;
@@ -77,20 +76,20 @@ impl Ready {
     }
 
     /// Moves an entry to the end of a higher priority's line; it keeps its age.
-    pub(crate) fn raise<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, slot: Slot, to: i32) {
+    pub(crate) fn raise<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, slot: Slot, to: i32) {
         self.mix(entries);
-        let entry = &mut entries[slot.index()];
+        let entry = &mut entries[slot];
         let from = std::mem::replace(&mut entry.priority, to);
         if let Place::Ready { class, age } = entry.place {
             self.leave_class(entries, from, class);
             let class = self.class(to).push(&mut ByClass(entries), slot);
-            entries[slot.index()].place = Place::Ready { class, age };
+            entries[slot].place = Place::Ready { class, age };
         }
     }
 
     /// From now on, keeps the line by age. Each entry was pushed once for each time that this looks at it.
     #[cold]
-    fn mix<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>) {
+    fn mix<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>) {
         if std::mem::replace(&mut self.mixed, true) {
             return;
         }
@@ -108,7 +107,7 @@ impl Ready {
     }
 
     #[inline(always)]
-    fn leave_class<K, P>(&mut self, entries: &mut Slab<Entry<K, P>>, priority: i32, link: Link) {
+    fn leave_class<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, priority: i32, link: Link) {
         let class = self.class(priority);
         class.remove(&mut ByClass(entries), link);
         if priority != 0 && class.is_empty() && self.others.len() > KEPT_CLASSES {
@@ -117,12 +116,12 @@ impl Ready {
     }
 }
 
-struct ByClass<'a, K, P>(&'a mut Slab<Entry<K, P>>);
-struct ByAge<'a, K, P>(&'a mut Slab<Entry<K, P>>);
+struct ByClass<'a, K, P>(&'a mut Arena<Entry<K, P>>);
+struct ByAge<'a, K, P>(&'a mut Arena<Entry<K, P>>);
 
 impl<K, P> Links for ByClass<'_, K, P> {
     fn link(&mut self, slot: Slot) -> &mut Link {
-        match &mut self.0[slot.index()].place {
+        match &mut self.0[slot].place {
             Place::Ready { class, .. } => class,
             _ => unreachable!("only entries in line are linked"),
         }
@@ -131,7 +130,7 @@ impl<K, P> Links for ByClass<'_, K, P> {
 
 impl<K, P> Links for ByAge<'_, K, P> {
     fn link(&mut self, slot: Slot) -> &mut Link {
-        match &mut self.0[slot.index()].place {
+        match &mut self.0[slot].place {
             Place::Ready { age, .. } => age,
             _ => unreachable!("only entries in line are linked"),
         }

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use bowline_clock::{HashState, Instant};
 
+use crate::arena::Slot;
 use crate::env::{Clock, Mutex, MutexGuard};
 use crate::limiter::RateLimiter;
-use crate::list::Slot;
 use crate::machine::{Added, Addition, Machine};
 use crate::metrics::{Gauges, Metrics};
 use crate::queue::PANIC_DELAY;
 use crate::timings::InProgress;
 use crate::waiters::{Situation, Waiters};
-use crate::{Add, Coalesce, Key};
+use crate::{Coalesce, Key};
 
 pub(crate) struct Shared<K, P> {
     state: Mutex<State<K, P>>,
@@ -36,6 +36,14 @@ pub(crate) struct State<K, P> {
     deadline_moved: bool,
     /// To be told to the metrics once the lock is released.
     reports: Vec<Report>,
+}
+
+/// One of many keys that are added together.
+pub(crate) struct Batched<K, P> {
+    pub(crate) key: K,
+    pub(crate) payload: P,
+    pub(crate) rate_limited: bool,
+    pub(crate) addition: Addition,
 }
 
 #[derive(Clone, Copy)]
@@ -124,17 +132,17 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         self.with_limiter(|limiter| limiter.when(key, now)).unwrap_or(PANIC_DELAY)
     }
 
-    /// How long those keys have to wait that are to be rate limited, in their order.
-    pub(crate) fn limits(&self, keys: &[(K, Add<P>)], now: Instant) -> Vec<Duration> {
-        let mut asking = keys.iter().filter(|(_, add)| add.rate_limited).peekable();
+    /// Puts off those of a batch that are to be rate limited.
+    pub(crate) fn limit_batch(&self, batch: &mut [Batched<K, P>], now: Instant) {
+        let mut asking = batch.iter_mut().filter(|batched| batched.rate_limited).peekable();
         if asking.peek().is_none() {
-            return Vec::new();
+            return;
         }
         let mut limiter = self.lock_limiter();
-        let limit = |(key, _): &(K, _)| {
-            self.call_limiter(&mut **limiter, |limiter| limiter.when(key, now)).unwrap_or(PANIC_DELAY)
-        };
-        asking.map(limit).collect()
+        for Batched { key, addition, .. } in asking {
+            let delay = self.call_limiter(&mut **limiter, |limiter| limiter.when(key, now));
+            addition.limit(delay.unwrap_or(PANIC_DELAY));
+        }
     }
 
     fn lock_limiter(&self) -> MutexGuard<'_, Box<dyn RateLimiter<K>>> {

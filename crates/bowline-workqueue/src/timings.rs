@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bowline_clock::Instant;
 
-use crate::list::Slot;
+use crate::arena::Slot;
 
 /// What workers are busy with at one moment, see [`Metrics::attach`](crate::Metrics::attach).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,16 +4,15 @@ use std::hash::{BuildHasher, Hash};
 
 use bowline_clock::HashState;
 use hashbrown::{HashTable, hash_table};
-use slab::Slab;
 
+use crate::arena::{Arena, Slot};
 use crate::hash::{fold, spread};
-use crate::list::Slot;
 
-/// Keys lie side by side in a slab, and the table holds only their numbers: a million keys that fail for the
+/// Keys lie side by side in an arena, and the table holds only their numbers: a million keys that fail for the
 /// first time are written one after the other instead of all over a large table.
 #[derive(Debug)]
 pub(super) struct Tries<K> {
-    counted: Slab<Counted<K>>,
+    counted: Arena<Counted<K>>,
     table: HashTable<Slot>,
     hash: HashState,
 }
@@ -27,7 +26,7 @@ struct Counted<K> {
 
 impl<K> Default for Tries<K> {
     fn default() -> Self {
-        Self { counted: Slab::new(), table: HashTable::new(), hash: HashState::for_lookups() }
+        Self { counted: Arena::default(), table: HashTable::new(), hash: HashState::for_lookups() }
     }
 }
 
@@ -38,18 +37,18 @@ impl<K: Eq + Hash + Clone> Tries<K> {
         let counted = &self.counted;
         let found = self.table.entry(
             spread(hash),
-            |slot| counted[slot.index()].key == *key,
-            |slot| spread(counted[slot.index()].hash),
+            |slot| counted[*slot].key == *key,
+            |slot| spread(counted[*slot].hash),
         );
         match found {
             hash_table::Entry::Occupied(found) => {
-                let tries = &mut self.counted[found.get().index()].tries;
+                let tries = &mut self.counted[*found.get()].tries;
                 let before = *tries;
                 *tries = before.saturating_add(1);
                 before
             }
             hash_table::Entry::Vacant(vacant) => {
-                vacant.insert(Slot::new(self.counted.insert(Counted { key: key.clone(), hash, tries: 1 })));
+                vacant.insert(self.counted.insert(Counted { key: key.clone(), hash, tries: 1 }));
                 0
             }
         }
@@ -58,20 +57,20 @@ impl<K: Eq + Hash + Clone> Tries<K> {
     pub(super) fn forget(&mut self, key: &K) {
         let hash = fold(self.hash.hash_one(key));
         let counted = &self.counted;
-        if let Ok(found) = self.table.find_entry(spread(hash), |slot| counted[slot.index()].key == *key) {
+        if let Ok(found) = self.table.find_entry(spread(hash), |slot| counted[*slot].key == *key) {
             let (slot, _) = found.remove();
-            self.counted.remove(slot.index());
+            self.counted.free(slot);
         }
         if self.counted.is_empty() {
             // Gives back what a burst of failures took.
-            self.counted.shrink_to_fit();
-            self.table.shrink_to(0, |_| 0);
+            self.counted = Arena::default();
+            self.table = HashTable::new();
         }
     }
 
     pub(super) fn get(&self, key: &K) -> u32 {
         let hash = fold(self.hash.hash_one(key));
-        let found = self.table.find(spread(hash), |slot| self.counted[slot.index()].key == *key);
-        found.map_or(0, |slot| self.counted[slot.index()].tries)
+        let found = self.table.find(spread(hash), |slot| self.counted[*slot].key == *key);
+        found.map_or(0, |slot| self.counted[*slot].tries)
     }
 }

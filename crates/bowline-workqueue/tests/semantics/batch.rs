@@ -47,14 +47,7 @@ fn the_iterator_may_call_the_queue() {
 fn a_batch_wakes_as_many_workers_as_it_has_keys() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
-        let scope = clock.scope("workers");
-        for worker in ["one", "two", "three"] {
-            let queue = queue.clone();
-            scope.spawn(worker, async move {
-                let _item = queue.get().await;
-                std::future::pending::<()>().await;
-            });
-        }
+        let _workers = three_holders(&clock, &queue);
         clock.sleep(SECOND).await;
         queue.add_all(["a", "b", "c"].map(|key| (key, Add::default())));
         clock.sleep(SECOND).await;

@@ -18,7 +18,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Simulation};
+use bowline_clock::{Clock, Scope, Simulation};
 use bowline_workqueue::{Coalesce, Item, Key, WorkQueue};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -43,4 +43,17 @@ fn try_get<K: Key, P: Coalesce>(queue: &WorkQueue<K, P>) -> Option<Item<'_, K, P
 /// Works off what is in line now, and tells the order.
 fn work_off<K: Key, P: Coalesce>(queue: &WorkQueue<K, P>) -> Vec<K> {
     std::iter::from_fn(|| try_get(queue).map(|item| item.key().clone())).collect()
+}
+
+/// Three workers that take a key each and keep it.
+fn three_holders(clock: &Clock, queue: &Queue) -> Scope {
+    let scope = clock.scope("workers");
+    for worker in ["one", "two", "three"] {
+        let queue = queue.clone();
+        scope.spawn(worker, async move {
+            let _item = queue.get().await;
+            std::future::pending::<()>().await;
+        });
+    }
+    scope
 }

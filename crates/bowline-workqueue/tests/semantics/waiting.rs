@@ -85,14 +85,7 @@ fn the_timer_is_passed_on_when_its_keeper_gets_a_key() {
 fn keys_that_come_due_together_wake_as_many_workers() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
-        let scope = clock.scope("workers");
-        for worker in ["one", "two", "three"] {
-            let queue = queue.clone();
-            scope.spawn(worker, async move {
-                let _item = queue.get().await;
-                std::future::pending::<()>().await;
-            });
-        }
+        let _workers = three_holders(&clock, &queue);
         for key in ["a", "b", "c"] {
             queue.add_after(key, SECOND);
         }
@@ -126,4 +119,15 @@ fn a_key_that_is_ready_needs_no_timer() {
     let queue = Queue::new(Clock::real());
     queue.add("a");
     assert_eq!(work_off(&queue), ["a"]);
+}
+
+#[test]
+fn a_worker_takes_any_number_of_keys_in_a_row() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<u32>::new(clock);
+        queue.add_all((0..1000).map(|key| (key, bowline_workqueue::Add::default())));
+        for expected in 0..1000 {
+            assert_eq!(*queue.get().await.expect("giving way is not the end").key(), expected);
+        }
+    });
 }

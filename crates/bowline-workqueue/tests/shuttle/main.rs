@@ -9,6 +9,8 @@
 
 #[path = "../../src/add.rs"]
 mod add;
+#[path = "../../src/arena.rs"]
+mod arena;
 #[path = "../../src/builder.rs"]
 mod builder;
 #[path = "../../src/delayed.rs"]
