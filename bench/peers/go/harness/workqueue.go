@@ -1,0 +1,210 @@
+// Package harness runs the workqueue workloads on any queue with client-go's
+// typed interface, so that every Go subject does exactly the same work.
+//
+// Each run is one process: it takes the workload and the number of keys from
+// the command line, and prints one line of JSON with what it measured.
+package harness
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Queue is what both peers offer.
+type Queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+// Limiter decides the delays of rate-limited adds.
+type Limiter = workqueue.TypedRateLimiter[types.NamespacedName]
+
+// Subject is a queue, and the fastest way it has to take a frame of keys.
+// A frame is not changed after it was added, so a queue may keep it.
+type Subject struct {
+	Queue          Queue
+	Add            AddFrame
+	AddRateLimited AddFrame
+}
+
+// AddFrame adds all keys of a frame, in their order.
+type AddFrame func(frame []types.NamespacedName)
+
+const (
+	// frame is how many keys are added at a time: a page of a list, the
+	// biggest burst that an informer hands to its handlers.
+	frame         = 500
+	adders        = 2
+	workers       = 2
+	duplicateKeys = 10_000
+	namespaces    = 100
+)
+
+// Main runs the workload named on the command line and prints its metrics.
+func Main(newSubject func(Limiter) Subject) {
+	workload := flag.String("workload", "", "ping-pong, distinct, duplicates, rate-limited or waiting")
+	n := flag.Int("n", 1_000_000, "keys to push through the queue")
+	flag.Parse()
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 1000*time.Second)
+	subject := newSubject(limiter)
+	queue := subject.Queue
+
+	var metrics map[string]float64
+	switch *workload {
+	case "ping-pong":
+		metrics = pingPong(queue, *n)
+	case "distinct":
+		metrics = concurrently(queue, makeKeys(*n, *n), subject.Add, all(*n))
+	case "duplicates":
+		empty := func(int64) bool { return queue.Len() == 0 }
+		metrics = concurrently(queue, makeKeys(*n, duplicateKeys), subject.Add, empty)
+	case "rate-limited":
+		metrics = concurrently(queue, makeKeys(*n, *n), subject.AddRateLimited, all(*n))
+	case "waiting":
+		metrics = waiting(queue, *n)
+	default:
+		fmt.Fprintf(os.Stderr, "unknown workload %q\n", *workload)
+		os.Exit(2)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(metrics); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func all(n int) func(int64) bool {
+	return func(handled int64) bool { return handled == int64(n) }
+}
+
+// makeKeys returns n keys, of which distinct are different: a namespace of 12
+// characters out of a hundred, a name of 24.
+func makeKeys(n, distinct int) []types.NamespacedName {
+	pool := namespacePool()
+	keys := make([]types.NamespacedName, n)
+	for i := range keys {
+		keys[i] = key(pool, i%distinct)
+	}
+	return keys
+}
+
+func namespacePool() []string {
+	pool := make([]string, namespaces)
+	for i := range pool {
+		pool[i] = fmt.Sprintf("namespace-%02d", i)
+	}
+	return pool
+}
+
+func key(pool []string, i int) types.NamespacedName {
+	return types.NamespacedName{Namespace: pool[i%namespaces], Name: fmt.Sprintf("deployment-web-%09d", i)}
+}
+
+func pingPong(queue Queue, n int) map[string]float64 {
+	keys := makeKeys(1000, 1000)
+	return measured(n, func() {
+		for left := n; left > 0; left -= len(keys) {
+			for _, key := range keys[:min(left, len(keys))] {
+				queue.Add(key)
+				item, _ := queue.Get()
+				queue.Done(item)
+			}
+		}
+	})
+}
+
+// concurrently times the adders and the workers running at once, from the
+// first add until over says that the last hand-out is done.
+func concurrently(queue Queue, keys []types.NamespacedName, add AddFrame, over func(handled int64) bool) map[string]float64 {
+	frames := slices.Collect(slices.Chunk(keys, frame))
+	runtime.GC()
+	return measured(len(keys), func() {
+		var working, adding sync.WaitGroup
+		var handled atomic.Int64
+		for range workers {
+			working.Go(func() {
+				for {
+					item, shutdown := queue.Get()
+					if shutdown {
+						return
+					}
+					queue.Done(item)
+					handled.Add(1)
+				}
+			})
+		}
+		for a := range adders {
+			adding.Go(func() {
+				for i := a; i < len(frames); i += adders {
+					add(frames[i])
+				}
+			})
+		}
+		adding.Wait()
+		for !over(handled.Load()) {
+			time.Sleep(100 * time.Microsecond)
+		}
+		queue.ShutDown()
+		working.Wait()
+	})
+}
+
+func waiting(queue Queue, n int) map[string]float64 {
+	pool := namespacePool()
+	for i := range n {
+		queue.Add(key(pool, i))
+	}
+	for queue.Len() < n {
+		time.Sleep(time.Millisecond)
+	}
+	peak := statusMiB("VmHWM")
+	debug.FreeOSMemory()
+	settled := statusMiB("VmRSS")
+	runtime.KeepAlive(queue)
+	return map[string]float64{"rss_settled_mib": settled, "rss_peak_mib": peak}
+}
+
+func measured(n int, work func()) map[string]float64 {
+	cpu, start := cpuSeconds(), time.Now()
+	work()
+	return map[string]float64{
+		"keys_per_s": float64(n) / time.Since(start).Seconds(),
+		"cpu_s":      cpuSeconds() - cpu,
+	}
+}
+
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+	return seconds(usage.Utime) + seconds(usage.Stime)
+}
+
+func statusMiB(field string) float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		panic(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
+			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			if err != nil {
+				panic(err)
+			}
+			return kib / 1024
+		}
+	}
+	panic("no " + field + " in /proc/self/status")
+}

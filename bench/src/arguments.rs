@@ -1,0 +1,183 @@
+//! The command line: which scenario, against whom, how often.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::workqueue::Workload;
+
+/// Fewer pairs than this say nothing on a machine whose runs differ by half.
+pub(crate) const PAIRS_THAT_COUNT: usize = 5;
+
+/// Run the same work on Bowline and on its peers, interleaved, and compare.
+#[derive(Debug, Parser)]
+#[command(name = "bowline-bench", subcommand_value_name = "SCENARIO", subcommand_help_heading = "Scenarios")]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Keys through the work queue, and the memory of those that wait in it
+    Workqueue(WorkqueueArguments),
+    /// One workload on our own queue, in this process: how `workqueue` runs itself
+    #[command(hide = true)]
+    WorkqueueSubject {
+        #[arg(long)]
+        workload: Workload,
+        #[arg(long)]
+        n: usize,
+    },
+}
+
+/// What every scenario takes.
+#[derive(Args, Debug)]
+pub(crate) struct Common {
+    /// Whom to compare with; may be given more than once
+    #[arg(long = "peer", value_name = "PEER")]
+    peers: Vec<Peer>,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How often each subject runs each workload; below 5 the result does not count
+    #[arg(long, default_value_t = PAIRS_THAT_COUNT, value_parser = at_least_one)]
+    pub(crate) pairs: usize,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct WorkqueueArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Keys pushed through the queue in one run
+    #[arg(long, default_value_t = 1_000_000, value_parser = at_least_one)]
+    pub(crate) n: usize,
+    /// Run only this workload; may be given more than once
+    #[arg(long = "workload", value_name = "WORKLOAD")]
+    workloads: Vec<Workload>,
+}
+
+/// A family of programs to compare with. One peer can stand for several subjects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Peer {
+    Go,
+    KubeRs,
+    KubeApiserver,
+}
+
+/// A peer was asked for that the scenario has no subject for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoSuchPeer {
+    scenario: &'static str,
+    peer: Peer,
+    available: &'static [Peer],
+}
+
+impl Common {
+    /// The peers that were asked for, each once.
+    ///
+    /// # Errors
+    /// When one of them is not among those the scenario has.
+    pub(crate) fn peers(
+        &self,
+        scenario: &'static str,
+        available: &'static [Peer],
+    ) -> Result<BTreeSet<Peer>, NoSuchPeer> {
+        match self.peers.iter().find(|peer| !available.contains(peer)) {
+            Some(&peer) => Err(NoSuchPeer { scenario, peer, available }),
+            None => Ok(self.peers.iter().copied().collect()),
+        }
+    }
+}
+
+impl WorkqueueArguments {
+    /// The workloads to run: those asked for, by default all.
+    pub(crate) fn workloads(&self) -> Vec<Workload> {
+        let asked: BTreeSet<_> = self.workloads.iter().copied().collect();
+        if asked.is_empty() { Workload::value_variants().to_vec() } else { asked.into_iter().collect() }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Go => "go",
+            Self::KubeRs => "kube-rs",
+            Self::KubeApiserver => "kube-apiserver",
+        })
+    }
+}
+
+impl fmt::Display for NoSuchPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { scenario, peer, available } = self;
+        let available: Vec<_> = available.iter().map(ToString::to_string).collect();
+        write!(f, "{scenario} has no subject for the peer {peer}; it has: {}", available.join(", "))
+    }
+}
+
+impl std::error::Error for NoSuchPeer {}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn workqueue(arguments: &[&str]) -> WorkqueueArguments {
+        let all = ["bowline-bench", "workqueue"].iter().chain(arguments);
+        match Arguments::try_parse_from(all).unwrap().command {
+            Command::Workqueue(arguments) => arguments,
+            Command::WorkqueueSubject { .. } => panic!("not the scenario"),
+        }
+    }
+
+    #[test]
+    fn the_definition_of_the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_peer_is_displayed_as_it_is_typed() {
+        for peer in Peer::value_variants() {
+            assert_eq!(peer.to_string(), peer.to_possible_value().unwrap().get_name());
+        }
+    }
+
+    #[test]
+    fn a_peer_without_a_subject_is_refused_and_the_others_are_named() {
+        let arguments = workqueue(&["--peer", "go", "--peer", "kube-rs"]);
+        let error = arguments.common.peers("workqueue", &[Peer::Go, Peer::KubeApiserver]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "workqueue has no subject for the peer kube-rs; it has: go, kube-apiserver"
+        );
+    }
+
+    #[test]
+    fn a_peer_given_twice_counts_once() {
+        let arguments = workqueue(&["--peer", "go", "--peer", "go"]);
+        assert_eq!(arguments.common.peers("workqueue", &[Peer::Go]), Ok(BTreeSet::from([Peer::Go])));
+    }
+
+    #[test]
+    fn zero_pairs_are_refused() {
+        assert!(Arguments::try_parse_from(["bowline-bench", "workqueue", "--pairs", "0"]).is_err());
+    }
+
+    #[test]
+    fn all_workloads_run_unless_some_are_named() {
+        assert_eq!(workqueue(&[]).workloads(), Workload::value_variants());
+        assert_eq!(workqueue(&["--workload", "waiting"]).workloads(), [Workload::Waiting]);
+    }
+}

@@ -1,0 +1,97 @@
+//! The peers that are written in Go: building them, and which versions they are.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::{env, fmt, io};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/go");
+const GO_MOD: &str = include_str!("../peers/go/go.mod");
+
+/// Builds all commands of the Go module and gives the directory they are in, in Cargo's target directory.
+///
+/// What the Go tool has to say goes to stderr.
+///
+/// # Errors
+/// When Go is missing, or the build fails.
+pub(crate) fn build() -> Result<PathBuf, BuildError> {
+    let programs = programs_directory(&env::current_exe().map_err(BuildError::NoTargetDirectory)?);
+    eprintln!("building the Go peers; the first time takes a minute or two");
+    // With a slash at its end it is a directory, whether it exists or not.
+    let output = format!("{}/", programs.display());
+    let status = Command::new("go")
+        .args(["build", "-trimpath", "-o", &output, "./cmd/..."])
+        .current_dir(SOURCE)
+        .status()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => BuildError::NoGo,
+            _ => BuildError::NotStarted(error),
+        })?;
+    if status.success() { Ok(programs) } else { Err(BuildError::Failed(status)) }
+}
+
+/// The version of a module that the peers are built with, as `go.mod` has it.
+pub(crate) fn module_version(module: &str) -> Option<&'static str> {
+    GO_MOD.lines().find_map(|line| line.trim().strip_prefix(module)?.strip_prefix(' ')?.split(' ').next())
+}
+
+/// Programs are in `target/release`, what they build beside that.
+fn programs_directory(this_program: &Path) -> PathBuf {
+    let target = this_program.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    target.join("bench-peers")
+}
+
+/// Why there are no Go peers.
+#[derive(Debug)]
+pub(crate) enum BuildError {
+    NoTargetDirectory(io::Error),
+    NoGo,
+    NotStarted(io::Error),
+    Failed(ExitStatus),
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let needed = module_version("go").unwrap_or("1.26");
+        match self {
+            Self::NoTargetDirectory(error) => write!(f, "cannot tell where to build the Go peers: {error}"),
+            Self::NoGo => write!(
+                f,
+                "the Go peers cannot be built: there is no `go` on the PATH; install Go {needed} or later, or \
+                 leave out `--peer go`"
+            ),
+            Self::NotStarted(error) => write!(f, "cannot run `go build` in {SOURCE}: {error}"),
+            Self::Failed(status) => write!(
+                f,
+                "`go build` in {SOURCE} failed ({status}), see above; it needs Go {needed} or later, and a module \
+                 proxy the first time. Leave out `--peer go` to run without"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_from_go_mod() {
+        assert!(module_version("k8s.io/client-go").unwrap().starts_with("v0."));
+        assert!(module_version("sigs.k8s.io/controller-runtime").unwrap().starts_with("v0."));
+        assert!(module_version("go").unwrap().starts_with("1."));
+        assert_eq!(module_version("k8s.io/client"), None);
+    }
+
+    #[test]
+    fn a_missing_go_is_named_with_what_to_do() {
+        let text = BuildError::NoGo.to_string();
+        assert!(text.contains("install Go 1.") && text.contains("leave out `--peer go`"), "{text}");
+    }
+
+    #[test]
+    fn programs_go_beside_the_profile_of_this_one() {
+        let directory = programs_directory(Path::new("/target/release/bowline-bench"));
+        assert_eq!(directory, Path::new("/target/bench-peers"));
+    }
+}

@@ -1,0 +1,275 @@
+//! What the runs say: medians, paired ratios and targets, as lines of JSON or as a table.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::subject::{Runs, Work};
+
+/// Something that is measured, and in what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Metric {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+}
+
+/// What a ratio of ours to a peer's has to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One workload of a scenario, after all subjects ran it.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) scenario: &'static str,
+    pub(crate) work: Work,
+    /// Ours first, then the peers.
+    pub(crate) runs: Vec<Runs>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    scenario: &'a str,
+    subject: &'a str,
+    variant: &'a str,
+    metric: &'a str,
+    value: f64,
+    unit: &'a str,
+    n: usize,
+    runs: Vec<f64>,
+}
+
+impl Target {
+    pub(crate) fn is_met_by(self, ratio: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => ratio >= bound,
+            Self::AtMost(bound) => ratio <= bound,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(bound) => write!(f, "≥ {bound}×"),
+            Self::AtMost(bound) => write!(f, "≤ {bound}×"),
+        }
+    }
+}
+
+impl Report {
+    /// One JSON object a line, for each subject and metric that has a run.
+    pub(crate) fn json_lines(&self) -> String {
+        let mut text = String::new();
+        for metric in self.work.metrics {
+            for subject in &self.runs {
+                let runs: Vec<_> = subject.values(metric.name).flatten().collect();
+                let Some(value) = median(&runs) else { continue };
+                let line = Line {
+                    scenario: self.scenario,
+                    subject: subject.subject,
+                    variant: &self.work.variant,
+                    metric: metric.name,
+                    value,
+                    unit: metric.unit,
+                    n: runs.len(),
+                    runs,
+                };
+                text += &serde_json::to_string(&line).expect("strings and numbers are always JSON");
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// Median and runs of every subject, and the paired ratios of ours to each peer's, beside what `target` says
+    /// of that metric and peer.
+    pub(crate) fn table(&self, target: impl Fn(&Metric, &str) -> Option<Target>) -> String {
+        let mut text = format!("{}\n", self.work.variant);
+        for metric in self.work.metrics {
+            let title = format!("{} ({})", metric.name, metric.unit);
+            row(&mut text, &title, "median", ["runs".to_owned()], "");
+            for subject in &self.runs {
+                let values: Vec<_> = subject.values(metric.name).collect();
+                let label = format!("  {}", subject.subject);
+                row(&mut text, &label, &number(median_of_some(&values)), values.into_iter().map(number), "");
+            }
+            let Some((ours, peers)) = self.runs.split_first() else { continue };
+            for peer in peers {
+                let ratios = paired_ratios(ours.values(metric.name), peer.values(metric.name));
+                let ratio = median_of_some(&ratios);
+                let label = format!("  ours / {}", peer.subject);
+                let verdict = verdict(ratio, target(metric, peer.subject));
+                row(&mut text, &label, &times(ratio), ratios.into_iter().map(times), &verdict);
+            }
+        }
+        text
+    }
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let above = *sorted.get(sorted.len() / 2)?;
+    let below = sorted[(sorted.len() - 1) / 2];
+    Some(f64::midpoint(below, above))
+}
+
+fn median_of_some(values: &[Option<f64>]) -> Option<f64> {
+    let present: Vec<_> = values.iter().copied().flatten().collect();
+    median(&present)
+}
+
+/// Ours to the peer's in the same pair, where both ran: they had the same neighbours on the machine.
+fn paired_ratios(
+    ours: impl Iterator<Item = Option<f64>>,
+    peers: impl Iterator<Item = Option<f64>>,
+) -> Vec<Option<f64>> {
+    ours.zip(peers).map(|pair| Some(pair.0? / pair.1?)).collect()
+}
+
+fn verdict(ratio: Option<f64>, target: Option<Target>) -> String {
+    match (ratio, target) {
+        (_, None) => String::new(),
+        (Some(ratio), Some(target)) if target.is_met_by(ratio) => format!("target {target} met"),
+        (_, Some(target)) => format!("target {target} MISSED"),
+    }
+}
+
+fn row(text: &mut String, label: &str, median: &str, runs: impl IntoIterator<Item = String>, verdict: &str) {
+    let runs: Vec<_> = runs.into_iter().map(|run| format!("{run:>11}")).collect();
+    let line = format!("  {label:<28} {median:>11}   {}   {verdict}", runs.join(" "));
+    *text += line.trim_end();
+    text.push('\n');
+}
+
+/// For people: four digits or more, and all of them before the point if there are that many.
+pub(crate) fn number(value: Option<f64>) -> String {
+    match value {
+        None => "failed".to_owned(),
+        Some(value) if value < 10.0 => format!("{value:.3}"),
+        Some(value) if value < 1000.0 => format!("{value:.1}"),
+        Some(value) => {
+            let digits = format!("{value:.0}");
+            let mut grouped = String::new();
+            for (i, digit) in digits.chars().enumerate() {
+                if i > 0 && (digits.len() - i).is_multiple_of(3) {
+                    grouped.push(',');
+                }
+                grouped.push(digit);
+            }
+            grouped
+        }
+    }
+}
+
+fn times(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "none".to_owned(), |ratio| format!("{ratio:.2}×"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::Measured;
+
+    const KEYS: Metric = Metric { name: "keys_per_s", unit: "keys/s" };
+    const CPU: Metric = Metric { name: "cpu_s", unit: "s" };
+
+    fn report(metrics: &'static [Metric], runs: &[(&'static str, &[Option<f64>])]) -> Report {
+        let measured = |value: f64| metrics.iter().map(|m| (m.name.to_owned(), value)).collect::<Measured>();
+        let runs = runs
+            .iter()
+            .map(|(subject, values)| Runs {
+                subject,
+                pairs: values.iter().map(|v| v.map(measured)).collect(),
+            })
+            .collect();
+        let work = Work { variant: "waiting n=7".to_owned(), arguments: Vec::new(), metrics };
+        Report { scenario: "workqueue", work, runs }
+    }
+
+    #[test]
+    fn a_median_is_in_the_middle_whatever_the_order() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0, 4.0]), Some(3.0));
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_pair_and_only_where_both_ran() {
+        let ours = [Some(6.0), Some(8.0), None, Some(1.0)];
+        let peers = [Some(2.0), Some(16.0), Some(1.0), None];
+        assert_eq!(paired_ratios(ours.into_iter(), peers.into_iter()), [Some(3.0), Some(0.5), None, None]);
+    }
+
+    #[test]
+    fn a_target_is_met_on_its_bound_and_missed_beyond_it() {
+        assert!(Target::AtLeast(2.5).is_met_by(2.5));
+        assert!(!Target::AtLeast(2.5).is_met_by(2.49));
+        assert!(Target::AtMost(0.6).is_met_by(0.6));
+        assert!(!Target::AtMost(0.6).is_met_by(0.61));
+    }
+
+    #[test]
+    fn a_target_without_a_single_pair_is_missed() {
+        assert_eq!(verdict(None, Some(Target::AtLeast(3.0))), "target ≥ 3× MISSED");
+        assert_eq!(verdict(Some(4.0), Some(Target::AtLeast(3.0))), "target ≥ 3× met");
+        assert_eq!(verdict(Some(4.0), None), "");
+    }
+
+    #[test]
+    fn a_json_line_has_the_median_and_all_runs() {
+        let report =
+            report(&[KEYS], &[("bowline", &[Some(3.0), Some(1.5), Some(2.0)]), ("client-go", &[None])]);
+        assert_eq!(
+            report.json_lines(),
+            concat!(
+                r#"{"scenario":"workqueue","subject":"bowline","variant":"waiting n=7","metric":"keys_per_s","#,
+                r#""value":2.0,"unit":"keys/s","n":3,"runs":[3.0,1.5,2.0]}"#,
+                "\n",
+            )
+        );
+    }
+
+    #[test]
+    fn the_table_shows_runs_ratios_and_verdicts() {
+        let report = report(
+            &[KEYS, CPU],
+            &[
+                ("bowline", &[Some(3_000_000.0), Some(2_000_000.0)]),
+                ("client-go", &[Some(1_000_000.0), Some(1_000_000.0)]),
+                ("controller-runtime", &[Some(500_000.0), None]),
+            ],
+        );
+        let table = report.table(|metric, peer| match (metric.name, peer) {
+            ("keys_per_s", "client-go") => Some(Target::AtLeast(2.5)),
+            ("keys_per_s", "controller-runtime") => Some(Target::AtLeast(8.0)),
+            _ => None,
+        });
+        let keys: Vec<_> = table.lines().take(7).collect();
+        assert_eq!(
+            keys.join("\n"),
+            "\
+waiting n=7
+  keys_per_s (keys/s)               median          runs
+    bowline                      2,500,000     3,000,000   2,000,000
+    client-go                    1,000,000     1,000,000   1,000,000
+    controller-runtime             500,000       500,000      failed
+    ours / client-go                 2.50×         3.00×       2.00×   target ≥ 2.5× met
+    ours / controller-runtime        6.00×         6.00×        none   target ≥ 8× MISSED"
+        );
+        assert!(!table[keys.join("\n").len()..].contains("target"), "only what has a target is judged");
+    }
+
+    #[test]
+    fn numbers_are_grouped_when_they_are_long() {
+        assert_eq!(number(Some(0.1234)), "0.123");
+        assert_eq!(number(Some(155.58)), "155.6");
+        assert_eq!(number(Some(1000.0)), "1,000");
+        assert_eq!(number(Some(12_345_678.4)), "12,345,678");
+    }
+}

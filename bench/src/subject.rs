@@ -1,0 +1,293 @@
+//! A program under measurement: started once per run, so that memory and CPU time belong to that run alone.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use bowline_clock::{Spawner, Task};
+
+use crate::report::{self, Metric};
+
+/// A run that takes longer is killed. The slowest takes some seconds.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// How much of what a failed run wrote on stderr is repeated.
+const TAIL_LINES: usize = 20;
+
+/// What a run measured, by metric.
+pub(crate) type Measured = BTreeMap<String, f64>;
+
+/// A program that takes a workload as arguments and prints one JSON object, of metrics to numbers, on stdout.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) version: String,
+    pub(crate) program: PathBuf,
+    /// What comes before the workload's arguments.
+    pub(crate) arguments: Vec<String>,
+}
+
+/// One workload of a scenario, as every subject is asked to run it.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// What it is called in the results.
+    pub(crate) variant: String,
+    pub(crate) arguments: Vec<String>,
+    /// What a run of it has to measure.
+    pub(crate) metrics: &'static [Metric],
+}
+
+/// All runs of one workload by one subject.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    pub(crate) subject: &'static str,
+    /// One per pair, `None` where it failed.
+    pub(crate) pairs: Vec<Option<Measured>>,
+}
+
+/// Tells on stderr how far it is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    total: usize,
+    over: usize,
+    failures: usize,
+}
+
+/// Runs one workload on every subject in turn, `pairs` times over: what disturbs the machine for a while disturbs
+/// all of them.
+///
+/// A run that fails, or does not measure all that it has to, is reported by `progress`, and the others go on.
+pub(crate) async fn run_pairs(
+    subjects: &[Subject],
+    spawner: &Spawner,
+    pairs: usize,
+    work: &Work,
+    progress: &mut Progress,
+) -> Vec<Runs> {
+    let mut runs: Vec<_> =
+        subjects.iter().map(|subject| Runs { subject: subject.name, pairs: Vec::new() }).collect();
+    for pair in 1..=pairs {
+        for (subject, runs) in subjects.iter().zip(&mut runs) {
+            let result = subject.run(spawner, work).await;
+            let what = format!("{}, pair {pair}, {}", work.variant, subject.name);
+            progress.report(&what, &result, work.metrics);
+            runs.pairs.push(result.ok());
+        }
+    }
+    runs
+}
+
+impl Runs {
+    /// What each run measured of one metric, `None` where it failed.
+    pub(crate) fn values(&self, metric: &str) -> impl Iterator<Item = Option<f64>> {
+        self.pairs.iter().map(move |run| run.as_ref()?.get(metric).copied())
+    }
+}
+
+impl Progress {
+    pub(crate) fn new(total: usize) -> Self {
+        Self { total, over: 0, failures: 0 }
+    }
+
+    /// How many runs failed so far.
+    pub(crate) fn failures(&self) -> usize {
+        self.failures
+    }
+
+    fn report(&mut self, what: &str, result: &Result<Measured, RunError>, metrics: &[Metric]) {
+        self.over += 1;
+        let outcome = match result {
+            Ok(measured) => {
+                let value = |metric: &Metric| {
+                    format!("{} {}", report::number(measured.get(metric.name).copied()), metric.unit)
+                };
+                metrics.iter().map(value).collect::<Vec<_>>().join(", ")
+            }
+            Err(error) => {
+                self.failures += 1;
+                format!("failed: {error}")
+            }
+        };
+        eprintln!("[{}/{}] {what}: {outcome}", self.over, self.total);
+    }
+}
+
+impl Subject {
+    /// Runs it once, to its end or for [`LIMIT`] at the most.
+    ///
+    /// # Errors
+    /// When it cannot be started, does not end in time, ends with a failure, or does not print what it should.
+    pub(crate) async fn run(&self, spawner: &Spawner, work: &Work) -> Result<Measured, RunError> {
+        self.run_within(spawner, work, LIMIT).await
+    }
+
+    async fn run_within(
+        &self,
+        spawner: &Spawner,
+        work: &Work,
+        limit: Duration,
+    ) -> Result<Measured, RunError> {
+        let mut child = Command::new(&self.program)
+            .args(&self.arguments)
+            .args(&work.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| RunError::NotStarted { program: self.program.clone(), source })?;
+        // Both are read to the end while it runs, so that it never waits for space in a pipe. Its stdout ends
+        // when it does.
+        let mut stdout = read_to_end(spawner, "stdout", child.stdout.take());
+        let stderr = read_to_end(spawner, "stderr", child.stderr.take());
+        let printed = spawner.clock().timeout(limit, &mut stdout).await;
+        if printed.is_err() {
+            child.kill().map_err(RunError::NotWaitedFor)?;
+        }
+        let status = child.wait().map_err(RunError::NotWaitedFor)?;
+        let stderr = tail(&stderr.await.unwrap_or_default());
+        match printed {
+            Err(_) => Err(RunError::TimedOut { limit, stderr }),
+            Ok(_) if !status.success() => Err(RunError::Failed { status, stderr }),
+            Ok(printed) => parse(printed.unwrap_or_default()).and_then(|m| complete(m, work.metrics)),
+        }
+    }
+}
+
+fn read_to_end(spawner: &Spawner, name: &str, pipe: Option<impl Read + Send + 'static>) -> Task<String> {
+    spawner.blocking(name, move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read before an error is still worth a look, and the exit status tells of the rest.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<_> = text.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+fn parse(printed: String) -> Result<Measured, RunError> {
+    serde_json::from_str(&printed).map_err(|source| RunError::Unreadable { printed, source })
+}
+
+fn complete(measured: Measured, metrics: &[Metric]) -> Result<Measured, RunError> {
+    match metrics.iter().find(|metric| !measured.contains_key(metric.name)) {
+        Some(metric) => Err(RunError::NotMeasured { metric: metric.name }),
+        None => Ok(measured),
+    }
+}
+
+/// Why a run has no result.
+#[derive(Debug)]
+pub(crate) enum RunError {
+    NotStarted { program: PathBuf, source: io::Error },
+    NotWaitedFor(io::Error),
+    TimedOut { limit: Duration, stderr: String },
+    Failed { status: ExitStatus, stderr: String },
+    Unreadable { printed: String, source: serde_json::Error },
+    NotMeasured { metric: &'static str },
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted { program, source } => write!(f, "cannot start {}: {source}", program.display()),
+            Self::NotWaitedFor(source) => write!(f, "cannot end or wait for the process: {source}"),
+            Self::TimedOut { limit, stderr } => write!(f, "killed after {limit:?}{}", indented(stderr)),
+            Self::Failed { status, stderr } => write!(f, "{status}{}", indented(stderr)),
+            Self::Unreadable { printed, source } => {
+                write!(f, "printed no JSON object of numbers ({source}){}", indented(&tail(printed)))
+            }
+            Self::NotMeasured { metric } => write!(f, "did not measure {metric}"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+fn indented(text: &str) -> String {
+    text.lines().flat_map(|line| ["\n    ", line]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_clock::Clock;
+
+    use super::*;
+
+    const CPU: &[Metric] = &[Metric { name: "cpu_s", unit: "s" }];
+
+    fn work(metrics: &'static [Metric]) -> Work {
+        Work { variant: "test".to_owned(), arguments: Vec::new(), metrics }
+    }
+
+    fn shell(script: &str) -> Subject {
+        Subject {
+            name: "shell",
+            version: String::new(),
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".to_owned(), script.to_owned()],
+        }
+    }
+
+    fn block_on<T>(work: impl AsyncFnOnce(Spawner) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let scope = Clock::real().scope("test");
+        runtime.block_on(work(scope.spawner()))
+    }
+
+    fn run(script: &str, limit: Duration) -> Result<Measured, RunError> {
+        block_on(async |spawner| shell(script).run_within(&spawner, &work(&[]), limit).await)
+    }
+
+    #[test]
+    fn a_run_gives_the_metrics_it_prints() {
+        let measured = run(r#"echo '{"cpu_s":0.5,"keys_per_s":12}'"#, LIMIT).unwrap();
+        assert_eq!(measured, BTreeMap::from([("cpu_s".to_owned(), 0.5), ("keys_per_s".to_owned(), 12.0)]));
+    }
+
+    #[test]
+    fn a_failed_run_tells_its_status_and_the_end_of_its_stderr() {
+        let error = run("seq 1 100 >&2; exit 3", LIMIT).unwrap_err().to_string();
+        assert!(error.starts_with("exit status: 3\n    81\n"), "{error}");
+        assert!(error.ends_with("\n    100"), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_does_not_end_is_killed() {
+        let error = run("echo stuck >&2; exec sleep 600", Duration::from_millis(200)).unwrap_err();
+        assert_eq!(error.to_string(), "killed after 200ms\n    stuck");
+    }
+
+    #[test]
+    fn what_is_not_an_object_of_numbers_is_an_error() {
+        let error = run("echo hello", LIMIT).unwrap_err().to_string();
+        assert!(error.starts_with("printed no JSON object of numbers ("), "{error}");
+        assert!(error.ends_with("\n    hello"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let missing = Subject { program: "/nonexistent/program".into(), ..shell("") };
+        let error =
+            block_on(async |spawner| missing.run(&spawner, &work(&[])).await).unwrap_err().to_string();
+        assert!(error.starts_with("cannot start /nonexistent/program: "), "{error}");
+    }
+
+    #[test]
+    fn a_failed_run_leaves_a_gap_and_the_others_go_on() {
+        let subjects = [shell(r#"echo '{"cpu_s":1}'"#), shell("exit 1"), shell(r#"echo '{"wall_s":1}'"#)];
+        let mut progress = Progress::new(6);
+        let runs =
+            block_on(async |spawner| run_pairs(&subjects, &spawner, 2, &work(CPU), &mut progress).await);
+        let values: Vec<Vec<_>> = runs.iter().map(|runs| runs.values("cpu_s").collect()).collect();
+        assert_eq!(values, [[Some(1.0), Some(1.0)], [None, None], [None, None]]);
+        assert_eq!(progress.failures(), 4);
+    }
+}

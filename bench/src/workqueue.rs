@@ -1,0 +1,213 @@
+//! The `workqueue` scenario: its workloads, its subjects, and how they should compare.
+
+pub(crate) mod subject;
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::process::ExitCode;
+use std::{env, fmt};
+
+use bowline_clock::Clock;
+use clap::ValueEnum;
+
+use crate::arguments::{PAIRS_THAT_COUNT, Peer, WorkqueueArguments};
+use crate::go;
+use crate::report::{Metric, Report, Target};
+use crate::subject::{Progress, Subject, Work, run_pairs};
+
+const SCENARIO: &str = "workqueue";
+const PEERS: &[Peer] = &[Peer::Go];
+
+const CLIENT_GO: &str = "client-go";
+const CONTROLLER_RUNTIME: &str = "controller-runtime";
+
+const KEYS_PER_S: Metric = Metric { name: "keys_per_s", unit: "keys/s" };
+const CPU_S: Metric = Metric { name: "cpu_s", unit: "s" };
+const RSS_SETTLED_MIB: Metric = Metric { name: "rss_settled_mib", unit: "MiB" };
+const RSS_PEAK_MIB: Metric = Metric { name: "rss_peak_mib", unit: "MiB" };
+
+/// How many different keys [`Workload::Duplicates`] adds. The Go harness has the same number.
+const DUPLICATE_KEYS: usize = 10_000;
+
+/// What is done with the queue in one run. The Go programs know them by the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Workload {
+    /// One task adds a key, gets it and is done with it, again and again
+    PingPong,
+    /// Adders and workers at once, every key added once
+    Distinct,
+    /// Adders and workers at once, the same 10,000 keys added over and over
+    Duplicates,
+    /// As `distinct`, through the per-item exponential rate limiter
+    RateLimited,
+    /// Memory of a queue that nobody takes from
+    Waiting,
+}
+
+/// Runs the scenario and prints its results: 0 when every subject ran every workload, 2 when that was asked for
+/// in a way that cannot be, else 1.
+pub(crate) fn run(arguments: &WorkqueueArguments) -> ExitCode {
+    let peers = match arguments.common.peers(SCENARIO, PEERS) {
+        Ok(peers) => peers,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let pairs = arguments.common.pairs;
+    if pairs < PAIRS_THAT_COUNT {
+        eprintln!("note: a result of fewer than {PAIRS_THAT_COUNT} pairs does not count");
+    }
+    if cfg!(debug_assertions) {
+        eprintln!("note: a result of a build without --release does not count");
+    }
+    match subjects(&peers).and_then(|subjects| compare(arguments, &subjects)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            eprintln!("error: not every subject ran every workload, see above");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Ours, and those that the peers stand for.
+fn subjects(peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<dyn Error>> {
+    let mut subjects = vec![Subject {
+        name: "bowline",
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        program: env::current_exe()?,
+        arguments: vec!["workqueue-subject".to_owned()],
+    }];
+    if peers.contains(&Peer::Go) {
+        let programs = go::build()?;
+        let modules =
+            [(CLIENT_GO, "k8s.io/client-go"), (CONTROLLER_RUNTIME, "sigs.k8s.io/controller-runtime")];
+        subjects.extend(modules.map(|(name, module)| Subject {
+            name,
+            version: go::module_version(module).unwrap_or("of unknown version").to_owned(),
+            program: programs.join(name),
+            arguments: Vec::new(),
+        }));
+    }
+    Ok(subjects)
+}
+
+/// Runs all workloads on all subjects, printing each workload's results as soon as it is over. Whether all runs
+/// gave a result.
+fn compare(arguments: &WorkqueueArguments, subjects: &[Subject]) -> Result<bool, Box<dyn Error>> {
+    let (json, pairs) = (arguments.common.json, arguments.common.pairs);
+    let workloads = arguments.workloads();
+    let mut progress = Progress::new(workloads.len() * pairs * subjects.len());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    let scope = Clock::real().scope(SCENARIO);
+
+    if !json {
+        let names: Vec<_> = subjects.iter().map(|s| format!("{} {}", s.name, s.version)).collect();
+        println!("{SCENARIO}: {}; pairs: {pairs}", names.join(", "));
+    }
+    for workload in workloads {
+        let work = workload.work(arguments.n);
+        let runs = runtime.block_on(run_pairs(subjects, &scope.spawner(), pairs, &work, &mut progress));
+        let report = Report { scenario: SCENARIO, work, runs };
+        if json {
+            print!("{}", report.json_lines());
+        } else {
+            print!("\n{}", report.table(|metric, peer| workload.target(*metric, peer)));
+        }
+    }
+    Ok(progress.failures() == 0)
+}
+
+impl Workload {
+    fn work(self, n: usize) -> Work {
+        // Go's `flag` takes two dashes as well.
+        let arguments = ["--workload".to_owned(), self.to_string(), "--n".to_owned(), n.to_string()];
+        Work { variant: self.variant(n), arguments: arguments.into(), metrics: self.metrics() }
+    }
+
+    fn variant(self, n: usize) -> String {
+        match self {
+            Self::PingPong => "ping-pong".to_owned(),
+            Self::Distinct => format!("concurrent distinct n={n}"),
+            Self::Duplicates => format!("concurrent duplicates n={n} keys={DUPLICATE_KEYS}"),
+            Self::RateLimited => format!("rate-limited n={n}"),
+            Self::Waiting => format!("waiting n={n}"),
+        }
+    }
+
+    fn metrics(self) -> &'static [Metric] {
+        match self {
+            Self::PingPong | Self::Distinct | Self::Duplicates | Self::RateLimited => &[KEYS_PER_S, CPU_S],
+            Self::Waiting => &[RSS_SETTLED_MIB, RSS_PEAK_MIB],
+        }
+    }
+
+    fn target(self, metric: Metric, peer: &str) -> Option<Target> {
+        if metric == KEYS_PER_S && peer == CLIENT_GO {
+            // Distinct keys are bound by cache misses, which are the same for all.
+            return Some(Target::AtLeast(if self == Self::Distinct { 1.5 } else { 2.5 }));
+        }
+        if metric == KEYS_PER_S && peer == CONTROLLER_RUNTIME {
+            return Some(Target::AtLeast(3.0));
+        }
+        (metric == RSS_SETTLED_MIB && peer == CLIENT_GO).then_some(Target::AtMost(0.6))
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PingPong => "ping-pong",
+            Self::Distinct => "distinct",
+            Self::Duplicates => "duplicates",
+            Self::RateLimited => "rate-limited",
+            Self::Waiting => "waiting",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workload_is_displayed_as_it_is_typed() {
+        for workload in Workload::value_variants() {
+            assert_eq!(workload.to_string(), workload.to_possible_value().unwrap().get_name());
+        }
+    }
+
+    #[test]
+    fn distinct_keys_have_the_lower_target_and_cpu_has_none() {
+        assert_eq!(Workload::Distinct.target(KEYS_PER_S, CLIENT_GO), Some(Target::AtLeast(1.5)));
+        assert_eq!(Workload::PingPong.target(KEYS_PER_S, CLIENT_GO), Some(Target::AtLeast(2.5)));
+        assert_eq!(Workload::Distinct.target(KEYS_PER_S, CONTROLLER_RUNTIME), Some(Target::AtLeast(3.0)));
+        assert_eq!(Workload::Distinct.target(CPU_S, CLIENT_GO), None);
+    }
+
+    #[test]
+    fn settled_memory_has_a_target_against_client_go_alone() {
+        assert_eq!(Workload::Waiting.target(RSS_SETTLED_MIB, CLIENT_GO), Some(Target::AtMost(0.6)));
+        assert_eq!(Workload::Waiting.target(RSS_SETTLED_MIB, CONTROLLER_RUNTIME), None);
+        assert_eq!(Workload::Waiting.target(RSS_PEAK_MIB, CLIENT_GO), None);
+    }
+
+    #[test]
+    fn variants_tell_sizes_apart() {
+        let variants: Vec<_> = Workload::value_variants().iter().map(|w| w.variant(50)).collect();
+        assert_eq!(
+            variants,
+            [
+                "ping-pong",
+                "concurrent distinct n=50",
+                "concurrent duplicates n=50 keys=10000",
+                "rate-limited n=50",
+                "waiting n=50"
+            ]
+        );
+    }
+}
