@@ -139,6 +139,7 @@ impl Sleep {
         self.deadline
     }
 
+    /// A timer for the deadline or, if that is far off, for a part of the way.
     fn start_timer(&self, now: Instant) -> Pin<Box<tokio::time::Sleep>> {
         let piece = self.deadline.since(now).min(LONGEST_TIMER);
         #[expect(clippy::disallowed_methods, reason = "this is the one place that starts timers")]
@@ -155,6 +156,10 @@ impl Future for Sleep {
             if let Some(timer) = &mut self.timer {
                 std::task::ready!(timer.as_mut().poll(cx));
                 self.timer = None;
+            }
+            if self.deadline == Instant::MAX {
+                // No timer: a simulation would leap to it.
+                return Poll::Pending;
             }
             let now = self.clock.now();
             if now >= self.deadline {

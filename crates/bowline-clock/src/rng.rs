@@ -23,7 +23,9 @@ pub struct Rng {
 
 impl Rng {
     pub(crate) fn from_system() -> Self {
-        Self { generator: Arc::new(Mutex::new(rand::make_rng())), hash_seed: SharedSeed::global_random() }
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system")]
+        let generator = rand::make_rng();
+        Self { generator: Arc::new(Mutex::new(generator)), hash_seed: SharedSeed::global_random() }
     }
 
     /// A generator that draws the same values for the same seed.
@@ -50,7 +52,7 @@ impl Rng {
 
     /// A number in `range`, each equally likely; `range.start` if the range is empty.
     #[must_use]
-    pub fn below(&self, range: Range<u64>) -> u64 {
+    pub fn range(&self, range: Range<u64>) -> u64 {
         if range.is_empty() { range.start } else { self.lock().random_range(range) }
     }
 
@@ -105,7 +107,7 @@ mod tests {
             let mut bytes = [0; 9];
             rng.fill(&mut bytes);
             let fork = rng.fork();
-            (rng.next_u64(), bytes, rng.below(0..1000), rng.unit().to_bits(), fork.next_u64())
+            (rng.next_u64(), bytes, rng.range(0..1000), rng.unit().to_bits(), fork.next_u64())
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
@@ -144,6 +146,6 @@ mod tests {
 
     #[test]
     fn an_empty_range_gives_its_start() {
-        assert_eq!(Rng::seeded(1).below(5..5), 5);
+        assert_eq!(Rng::seeded(1).range(5..5), 5);
     }
 }

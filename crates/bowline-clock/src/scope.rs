@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::task::panic_message;
 use crate::{Clock, Task};
 
+/// So many scopes below one are kept before those that are gone are swept out.
+const SWEEP_AT: usize = 16;
+
 /// Owns tasks. When it is dropped, they are aborted, and so are those of the scopes below it.
 ///
 /// - [`spawn`](Scope::spawn) starts a task; one that panics ends alone: it is logged and counted, the scope and
@@ -56,6 +59,8 @@ struct Tasks {
     next: u64,
     running: BTreeMap<u64, Running>,
     children: Vec<Weak<Node>>,
+    /// How many children there are when those that are gone are looked for.
+    sweep_at: usize,
 }
 
 struct Running {
@@ -82,6 +87,15 @@ impl Scope {
         F::Output: Send + 'static,
     {
         self.spawner.spawn(name, future)
+    }
+
+    /// Runs work that blocks or computes for long, see [`Spawner::blocking`].
+    pub fn blocking<T: Send + 'static>(
+        &self,
+        name: impl AsRef<str>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Task<T> {
+        self.spawner.blocking(name, work)
     }
 
     /// A scope below this one, see [`Spawner::scope`].
@@ -204,7 +218,10 @@ impl Spawner {
             self.node.cancellation.child_token(),
         );
         let mut tasks = self.node.lock();
-        tasks.children.retain(|child| child.strong_count() > 0);
+        if tasks.children.len() >= tasks.sweep_at {
+            tasks.children.retain(|child| child.strong_count() > 0);
+            tasks.sweep_at = (2 * tasks.children.len()).max(SWEEP_AT);
+        }
         tasks.children.push(Arc::downgrade(&child));
         let (closed, aborted) = (tasks.closed, tasks.aborted);
         drop(tasks);
@@ -388,5 +405,39 @@ impl<F: Future> Future for Tracked<F> {
             Ok(poll) => poll.map(Ok),
             Err(panic) => Poll::Ready(Err(this.place.panicked(&*panic))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Simulation;
+
+    #[test]
+    fn a_task_whose_scope_is_aborted_while_it_is_being_spawned_is_aborted_too() {
+        Simulation::new(0).run(|clock| async move {
+            let scope = clock.scope("scope");
+            let node = &scope.spawner.node;
+            // What `spawn` does, with the abort in its middle.
+            let place = Place::enter(node, "task").expect("the scope is open");
+            let id = place.id;
+            scope.abort();
+            let tracked = Tracked { future: Box::pin(std::future::pending::<()>()), place };
+            #[expect(clippy::disallowed_methods, reason = "this is what `spawn` does")]
+            let handle = tokio::spawn(tracked);
+            node.spawned(id, handle.abort_handle());
+            assert!(clock.timeout(Duration::from_secs(1), scope.ended()).await.is_ok());
+        });
+    }
+
+    #[test]
+    fn scopes_that_are_gone_are_not_remembered() {
+        Simulation::new(0).run(|clock| async move {
+            let scope = clock.scope("scope");
+            for _ in 0..1000 {
+                let _child = scope.scope("child");
+            }
+            assert!(scope.spawner.node.lock().children.len() <= SWEEP_AT);
+        });
     }
 }

@@ -84,7 +84,7 @@ mod tests {
                 let (clock, sender) = (clock.clone(), sender.clone());
                 scope.spawn(format!("task-{task}"), async move {
                     for _ in 0..20 {
-                        clock.sleep(Duration::from_millis(clock.rng().below(0..50))).await;
+                        clock.sleep(Duration::from_millis(clock.rng().range(0..50))).await;
                         sender.send(format!("{task} {:?} {}", clock.now(), clock.rng().next_u64())).unwrap();
                     }
                 });

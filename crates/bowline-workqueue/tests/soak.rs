@@ -31,15 +31,15 @@ async fn work(queue: WorkQueue<usize, Count>, books: Arc<Books>, rng: Rng) {
     while let Some(item) = queue.get().await {
         let key = *item.key();
         assert!(!books.held[key].swap(true, Ordering::SeqCst), "key {key} is with two workers");
-        if rng.below(0..4) == 0 {
+        if rng.range(0..4) == 0 {
             tokio::task::yield_now().await;
         }
-        let fate = rng.below(0..20);
+        let fate = rng.range(0..20);
         books.held[key].store(false, Ordering::SeqCst);
         match fate {
             // A retry takes its payload along, and a crash here must not.
             0..2 => item.requeue_rate_limited(),
-            2 => item.requeue_after(Duration::from_micros(rng.below(0..2000))),
+            2 => item.requeue_after(Duration::from_micros(rng.range(0..2000))),
             fate => {
                 books.handled.fetch_add(item.payload().0, Ordering::SeqCst);
                 queue.forget(&key);
@@ -77,15 +77,15 @@ async fn every_add_is_handled_although_workers_panic() {
         let (queue, rng) = (queue.clone(), rng.fork());
         adders.spawn(format!("adder {adder}"), async move {
             for _ in 0..ADDS {
-                let key = usize::try_from(rng.below(0..KEYS as u64)).unwrap();
-                let priority = i32::try_from(rng.below(0..3)).unwrap();
+                let key = usize::try_from(rng.range(0..KEYS as u64)).unwrap();
+                let priority = i32::try_from(rng.range(0..3)).unwrap();
                 let add = Add::new(Count(1)).priority(priority);
-                match rng.below(0..10) {
-                    0 => queue.add_with(key, add.after(Duration::from_micros(rng.below(0..3000)))),
+                match rng.range(0..10) {
+                    0 => queue.add_with(key, add.after(Duration::from_micros(rng.range(0..3000)))),
                     1 => queue.add_with(key, add.rate_limited()),
                     _ => queue.add_with(key, add),
                 }
-                if rng.below(0..16) == 0 {
+                if rng.range(0..16) == 0 {
                     tokio::task::yield_now().await;
                 }
             }
