@@ -63,7 +63,12 @@ impl<P> Add<P> {
         self.rate_limited || self.after.is_some() || self.at.is_some()
     }
 
-    /// Resolves the options, but for the rate limit, which may still put it off.
+    /// The rate limiter's delay: it counts if no other time is earlier.
+    pub(crate) fn limit(&mut self, delay: Duration) {
+        self.after = Some(self.after.map_or(delay, |after| after.min(delay)));
+    }
+
+    /// Resolves the options.
     #[inline]
     pub(crate) fn addition(&self, hash: u64, now: Instant) -> Addition {
         let due = self.at.into_iter().chain(self.after.map(|delay| now + delay)).min();

@@ -63,8 +63,13 @@ impl Delayed {
         }
     }
 
-    /// Takes out the earliest entry whose time has come; it must leave its place before the next call.
-    pub(crate) fn pop_due<K, P>(&mut self, entries: &Arena<Entry<K, P>>, now: Instant) -> Option<Slot> {
+    /// Takes out the earliest entry whose time has come, and tells when that was; it must leave its place before the
+    /// next call.
+    pub(crate) fn pop_due<K, P>(
+        &mut self,
+        entries: &Arena<Entry<K, P>>,
+        now: Instant,
+    ) -> Option<(Slot, Instant)> {
         while let Some(Reverse(record)) = self.heap.peek().copied() {
             let holds = record.holds(entries);
             if holds && record.due > now {
@@ -73,7 +78,7 @@ impl Delayed {
             self.heap.pop();
             if holds {
                 self.len -= 1;
-                return Some(record.slot);
+                return Some((record.slot, record.due));
             }
         }
         None

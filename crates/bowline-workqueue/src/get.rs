@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use bowline_clock::Instant;
 
-use crate::env::{Sleep, poll_cooperate};
+use crate::env::{Clock, Sleep, poll_cooperate};
 use crate::shared::State;
 use crate::waiters::Ticket;
 use crate::{Coalesce, Item, Key, WorkQueue};
@@ -15,8 +15,13 @@ use crate::{Coalesce, Item, Key, WorkQueue};
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'q, K: Key, P: Coalesce = ()> {
     queue: &'q WorkQueue<K, P>,
-    /// While it is on the list.
-    ticket: Option<Ticket>,
+    /// Apart, because most of the time there is a key, and then there is nothing to set up or to clear away.
+    waiting: Option<Box<Waiting>>,
+}
+
+/// A worker on the list.
+struct Waiting {
+    ticket: Ticket,
     /// Until when its timer has to run, if it is the one to keep it.
     deadline: Option<Instant>,
     timer: Option<Sleep>,
@@ -24,21 +29,31 @@ pub struct Get<'q, K: Key, P: Coalesce = ()> {
 
 impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
     pub(crate) fn new(queue: &'q WorkQueue<K, P>) -> Self {
-        Self { queue, ticket: None, deadline: None, timer: None }
+        Self { queue, waiting: None }
+    }
+
+    #[inline(always)]
+    fn ticket(&self) -> Option<Ticket> {
+        self.waiting.as_ref().map(|waiting| waiting.ticket)
     }
 
     /// Gets on the list, and notes until when a timer has to run.
     fn wait(&mut self, state: &mut State<K, P>, cx: &Context<'_>) {
-        let ticket = state.waiters.wait(self.ticket, cx);
-        self.ticket = Some(ticket);
+        let ticket = state.waiters.wait(self.ticket(), cx);
         let keeps_timer = state.machine.has_delayed() && state.waiters.keep_timer(ticket);
-        self.deadline = if keeps_timer { state.machine.next_deadline() } else { None };
+        let deadline = if keeps_timer { state.machine.next_deadline() } else { None };
+        match &mut self.waiting {
+            Some(waiting) => (waiting.ticket, waiting.deadline) = (ticket, deadline),
+            None => self.waiting = Some(Box::new(Waiting { ticket, deadline, timer: None })),
+        }
     }
+}
 
+impl Waiting {
     /// Sees to it that the timer runs until its deadline, if there is one; ready when that has come.
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_timer(&mut self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
         if self.timer.as_ref().map(Sleep::deadline) != self.deadline {
-            self.timer = self.deadline.map(|deadline| self.queue.shared.clock.sleep_until(deadline));
+            self.timer = self.deadline.map(|deadline| clock.sleep_until(deadline));
         }
         let Some(timer) = &mut self.timer else { return Poll::Pending };
         ready!(Pin::new(timer).poll(cx));
@@ -59,37 +74,42 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
             let mut state = shared.lock();
             state.promote(shared);
             if let Some(slot) = state.machine.next() {
+                // What `try_get` does too; in a function of its own it would copy the key once more.
                 let now = shared.metrics_now();
                 let item = Item::new(this.queue, state.machine.take(slot, now));
                 state.report(shared, || item.report(now));
-                state.waiters.leave(this.ticket.take());
+                state.waiters.leave(this.ticket());
                 shared.release(state);
+                this.waiting = None;
                 progress.made();
                 return Poll::Ready(Some(item));
             }
             if state.machine.is_shutting_down() {
-                state.waiters.leave(this.ticket.take());
+                state.waiters.leave(this.ticket());
                 shared.release(state);
+                this.waiting = None;
                 return Poll::Ready(None);
             }
             this.wait(&mut state, cx);
             shared.release(state);
-            ready!(this.poll_timer(cx));
+            if let Some(waiting) = &mut this.waiting {
+                ready!(waiting.poll_timer(&shared.clock, cx));
+            }
         }
     }
 }
 
 impl<K: Key, P: Coalesce> Drop for Get<'_, K, P> {
+    #[inline(always)]
     fn drop(&mut self) {
-        if self.ticket.is_none() {
-            return;
+        if let Some(waiting) = self.waiting.take() {
+            self.queue.shared.with(|state| state.waiters.leave(Some(waiting.ticket)));
         }
-        self.queue.shared.with(|state| state.waiters.leave(self.ticket.take()));
     }
 }
 
 impl<K: Key, P: Coalesce> fmt::Debug for Get<'_, K, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Get").field("waiting", &self.ticket.is_some()).finish_non_exhaustive()
+        f.debug_struct("Get").field("waiting", &self.waiting.is_some()).finish_non_exhaustive()
     }
 }

@@ -27,6 +27,7 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
         Self { queue, taken }
     }
 
+    #[inline(always)]
     pub(crate) fn report(&self, now: Instant) -> Report {
         Report::HandedOut { priority: self.taken.priority, waited: now.since(self.taken.queued_at) }
     }
@@ -46,7 +47,7 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
         self.taken.payload.as_ref().expect("an item has its payload until it is consumed")
     }
 
-    /// The priority that this run had.
+    /// The priority of this run, and of a requeue, unless [`with_priority`](Item::with_priority) changed it.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.taken.priority

@@ -4,7 +4,6 @@
 //! with a worker or not. Time comes in as an argument.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use bowline_clock::Instant;
 use hashbrown::{HashTable, hash_table};
@@ -87,12 +86,6 @@ pub(crate) struct Addition {
 }
 
 impl Addition {
-    /// The rate limiter's delay: it counts if no other time is earlier.
-    pub(crate) fn limit(&mut self, delay: Duration) {
-        let limited = self.now + delay;
-        self.due = Some(self.due.map_or(limited, |due| due.min(limited)));
-    }
-
     fn later(&self) -> Option<Instant> {
         self.due.filter(|due| *due > self.now)
     }
@@ -305,8 +298,9 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
 
     /// Gets every key in line whose time has come, and tells the priority of each.
     pub(crate) fn promote(&mut self, now: Instant, mut promoted: impl FnMut(i32)) {
-        while let Some(slot) = self.delayed.pop_due(&self.entries, now) {
-            self.wait(slot, None, now);
+        while let Some((slot, due)) = self.delayed.pop_due(&self.entries, now) {
+            // It has been waiting since then, whenever somebody looks.
+            self.wait(slot, None, due);
             promoted(self.entries[slot].priority);
         }
     }
@@ -333,6 +327,12 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         Taken { slot, key, payload, priority, queued_at }
     }
 
+    /// Whether a key that is with a worker will get in line when its run ends.
+    #[inline(always)]
+    pub(crate) fn is_dirty(&self, slot: Slot) -> bool {
+        matches!(self.entries[slot].place, Place::Dirty)
+    }
+
     /// A worker is done with a key that [`take`](Self::take) handed out.
     #[inline(always)]
     pub(crate) fn done(&mut self, slot: Slot) -> Instant {
@@ -350,22 +350,23 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         started_at
     }
 
-    /// Takes no more keys, and drops those whose time has not come; how many those were. What is in line, or will
-    /// be when its run ends, stays.
-    pub(crate) fn shutdown(&mut self) -> usize {
+    /// Takes no more keys, and drops those whose time has not come. Gives their payloads, to be dropped outside the
+    /// lock. What is in line, or will be when its run ends, stays.
+    pub(crate) fn shutdown(&mut self) -> Vec<P> {
         self.shutting_down = true;
         self.delayed.clear();
         let delayed = self.entries.iter().filter(|(_, entry)| matches!(entry.place, Place::Delayed(_)));
         let slots: Vec<_> = delayed.map(|(slot, _)| slot).collect();
-        for slot in &slots {
-            let entry = &mut self.entries[*slot];
+        let mut payloads = Vec::with_capacity(slots.len());
+        for slot in slots {
+            let entry = &mut self.entries[slot];
             entry.place = Place::Idle;
-            entry.payload = None;
+            payloads.extend(entry.payload.take());
             if !entry.with_worker {
-                self.release(*slot);
+                self.release(slot);
             }
         }
-        slots.len()
+        payloads
     }
 
     /// Forgets an entry that waits nowhere.
@@ -379,6 +380,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         if self.entries.is_empty() && self.entries.capacity() > KEPT_CAPACITY {
             self.entries = Arena::default();
             self.table = HashTable::new();
+            self.delayed.clear();
             self.timings = self.timings.take().map(|_| Timings::default());
         }
     }

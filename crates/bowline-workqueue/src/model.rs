@@ -6,9 +6,9 @@ use std::time::Duration;
 use bowline_clock::Instant;
 use proptest::prelude::*;
 
-use crate::Coalesce;
 use crate::machine::{Added, Addition, Counts, Machine, Taken};
 use crate::ready::AGING;
+use crate::{Coalesce, ItemExponentialFailure, RateLimiter};
 
 /// The number of each add that is in it, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ impl Coalesce for Trail {
 #[derive(Clone, Debug)]
 enum Operation {
     Add { key: u8, priority: Option<i32>, after: Option<u64> },
+    AddRateLimited { key: u8 },
+    Forget { key: u8 },
     Take,
     Done { which: usize },
     Requeue { which: usize, priority: Option<i32>, after: Option<u64> },
@@ -31,11 +33,13 @@ enum Operation {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    let key = 0_u8..12;
+    let key = || 0_u8..12;
     let priority = || prop_oneof![4 => Just(None), 1 => Just(Some(0)), 3 => (-3..4).prop_map(Some)];
     let after = || prop_oneof![2 => Just(None), 1 => (0_u64..40).prop_map(Some)];
     prop_oneof![
-        40 => (key, priority(), after()).prop_map(|(key, priority, after)| Operation::Add { key, priority, after }),
+        40 => (key(), priority(), after()).prop_map(|(key, priority, after)| Operation::Add { key, priority, after }),
+        8 => key().prop_map(|key| Operation::AddRateLimited { key }),
+        4 => key().prop_map(|key| Operation::Forget { key }),
         30 => Just(Operation::Take),
         20 => any::<usize>().prop_map(|which| Operation::Done { which }),
         8 => (any::<usize>(), priority(), after())
@@ -77,9 +81,17 @@ struct Model {
     pending: BTreeMap<u8, Pending>,
     /// Priority of the run in progress.
     running: BTreeMap<u8, i32>,
+    tries: BTreeMap<u8, u32>,
 }
 
 impl Model {
+    /// One millisecond, doubled up to 50.
+    fn limit(&mut self, key: u8) -> u64 {
+        let tries = self.tries.entry(key).or_default();
+        *tries += 1;
+        (1 << (*tries - 1).min(10)).min(50)
+    }
+
     fn next(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
@@ -188,13 +200,20 @@ impl Model {
 struct Pair {
     model: Model,
     machine: Machine<u8, Trail>,
+    limiter: ItemExponentialFailure<u8>,
     held: Vec<Taken<u8, Trail>>,
     adds: u32,
 }
 
 impl Pair {
     fn new() -> Self {
-        Self { model: Model::default(), machine: Machine::new(true), held: Vec::new(), adds: 0 }
+        Self {
+            model: Model::default(),
+            machine: Machine::new(true),
+            limiter: ItemExponentialFailure::new(Duration::from_millis(1), Duration::from_millis(50)),
+            held: Vec::new(),
+            adds: 0,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -202,7 +221,20 @@ impl Pair {
     }
 
     fn step(&mut self, operation: &Operation) {
+        // As the shell does: whoever is due first is ahead.
+        self.machine.promote(self.now(), |_| {});
+        self.model.promote();
         match *operation {
+            Operation::AddRateLimited { key } => {
+                let delay = self.limiter.when(&key, self.now());
+                let expected = self.model.limit(key);
+                assert_eq!(delay, Duration::from_millis(expected));
+                self.step(&Operation::Add { key, priority: None, after: Some(expected) });
+            }
+            Operation::Forget { key } => {
+                self.limiter.forget(&key);
+                self.model.tries.remove(&key);
+            }
             Operation::Add { key, priority, after } => {
                 self.adds += 1;
                 let trail = vec![self.adds];
@@ -219,8 +251,6 @@ impl Pair {
             }
             Operation::Take => {
                 let now = self.now();
-                self.machine.promote(now, |_| {});
-                self.model.promote();
                 let taken = self.machine.next().map(|slot| self.machine.take(slot, now));
                 let seen = taken.as_ref().map(|taken| {
                     (taken.key, taken.priority, taken.payload.clone().expect("there is a payload").0)
@@ -252,10 +282,13 @@ impl Pair {
             Operation::Shutdown => {
                 let delayed = self.model.counts().delayed;
                 if !self.model.shut_down {
-                    assert_eq!(self.machine.shutdown(), delayed);
+                    assert_eq!(self.machine.shutdown().len(), delayed);
                 }
                 self.model.shutdown();
             }
+        }
+        for key in 0..12 {
+            assert_eq!(self.limiter.num_requeues(&key), self.model.tries.get(&key).copied().unwrap_or(0));
         }
         assert_eq!(self.machine.counts(), self.model.counts());
         assert_eq!(self.machine.in_progress(self.now()).count, self.held.len());

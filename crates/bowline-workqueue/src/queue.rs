@@ -13,7 +13,7 @@ use crate::get::Get;
 use crate::machine::{Addition, Taken};
 use crate::metrics::Gauges;
 use crate::shared::{Batched, Shared};
-use crate::{Add, Builder, Coalesce, Drain, Key, Stats};
+use crate::{Add, Builder, Coalesce, Drain, Item, Key, Stats};
 
 /// How long a key waits whose rate limiter panicked instead of saying how long.
 pub const PANIC_DELAY: Duration = Duration::from_secs(1);
@@ -96,13 +96,13 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// Adds a key with a payload, a priority and a time. See [`Add`], and [`add`](Self::add) for what becomes of
     /// a key that the queue knows already: payloads are merged, the higher priority and the earlier time count.
     #[inline]
-    pub fn add_with(&self, key: K, add: Add<P>) {
+    pub fn add_with(&self, key: K, mut add: Add<P>) {
         let shared = &*self.shared;
         let now = if add.is_retry() { shared.clock.now() } else { shared.metrics_now() };
-        let mut addition = add.addition(shared.hash.hash_one(&key), now);
         if add.rate_limited {
-            addition.limit(shared.limit(&key, now));
+            add.limit(shared.limit(&key, now));
         }
+        let addition = add.addition(shared.hash.hash_one(&key), now);
         self.insert(key, add.payload, addition);
     }
 
@@ -113,6 +113,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             state.count_dropped(&self.shared, 1);
             return self.shared.release(state);
         }
+        state.promote(&self.shared);
         state.add(&self.shared, key, payload, addition);
         self.shared.release(state);
     }
@@ -120,20 +121,19 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// Adds many keys, each as [`add_with`](Self::add_with) does, in their order, but with one lock for up to
     /// [`BATCH`] of them: the way to add a list, or a burst of events.
     ///
-    /// Keys are drawn from the iterator while no lock is held, so it may take its time, or call the queue.
+    /// Keys are drawn from the iterator while no lock is held, so it may take its time, or call the queue; what it
+    /// gave is added when there are [`BATCH`] keys, or when it ends. Times count from then.
     pub fn add_all(&self, keys: impl IntoIterator<Item = (K, Add<P>)>) {
         let shared = &*self.shared;
         let mut keys = keys.into_iter();
         let mut batch = Vec::new();
         loop {
-            let now = shared.clock.now();
-            batch.extend(keys.by_ref().take(BATCH).map(|(key, add)| {
-                let addition = add.addition(shared.hash.hash_one(&key), now);
-                Batched { key, payload: add.payload, rate_limited: add.rate_limited, addition }
-            }));
+            let drawn = keys.by_ref().take(BATCH);
+            batch.extend(drawn.map(|(key, add)| Batched { hash: shared.hash.hash_one(&key), key, add }));
             if batch.is_empty() {
                 return;
             }
+            let now = shared.clock.now();
             shared.limit_batch(&mut batch, now);
             let mut state = shared.lock();
             if state.machine.is_shutting_down() {
@@ -142,8 +142,10 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
                 batch.clear();
                 continue;
             }
-            for Batched { key, payload, addition, .. } in batch.drain(..) {
-                state.add(shared, key, payload, addition);
+            state.promote(shared);
+            for Batched { hash, key, add } in batch.drain(..) {
+                let addition = add.addition(hash, now);
+                state.add(shared, key, add.payload, addition);
             }
             shared.release(state);
         }
@@ -157,6 +159,21 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// timer.
     pub fn get(&self) -> Get<'_, K, P> {
         Get::new(self)
+    }
+
+    /// The next key, if one is in line now. `None` also when the queue was shut down.
+    #[must_use]
+    pub fn try_get(&self) -> Option<Item<'_, K, P>> {
+        let mut state = self.shared.lock();
+        state.promote(&self.shared);
+        let item = state.machine.next().map(|slot| {
+            let now = self.shared.metrics_now();
+            let item = Item::new(self, state.machine.take(slot, now));
+            state.report(&self.shared, || item.report(now));
+            item
+        });
+        self.shared.release(state);
+        item
     }
 
     /// Tells the rate limiter that a key succeeded or is given up. It stays in the queue if it is there.
@@ -210,9 +227,12 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// worker is, too, when that run is over; what waits for its time is dropped and counted. Then
     /// [`get`](Self::get) gives `None`. Calling it again does nothing.
     pub fn shutdown(&self) {
-        self.shared.with(|state| {
+        // The payloads are dropped once the lock is released: that is foreign code.
+        let _dropped = self.shared.with(|state| {
+            state.promote(&self.shared);
             let dropped = state.machine.shutdown();
-            state.count_dropped(&self.shared, dropped);
+            state.count_dropped(&self.shared, dropped.len());
+            dropped
         });
     }
 
@@ -232,8 +252,10 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         if self.shared.clock.timeout(limit, idle).await.is_ok() {
             return Drain::Complete;
         }
-        let Stats { ready, processing, .. } = self.stats();
-        Drain::TimedOut { ready, processing }
+        match self.stats() {
+            Stats { ready: 0, processing: 0, .. } => Drain::Complete,
+            Stats { ready, processing, .. } => Drain::TimedOut { ready, processing },
+        }
     }
 
     pub(crate) fn requeue(&self, taken: &Taken<K, P>, payload: P, requeue: Requeue) {

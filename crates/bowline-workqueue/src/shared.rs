@@ -16,7 +16,7 @@ use crate::metrics::{Gauges, Metrics};
 use crate::queue::PANIC_DELAY;
 use crate::timings::InProgress;
 use crate::waiters::{Situation, Waiters};
-use crate::{Coalesce, Key};
+use crate::{Add, Coalesce, Key};
 
 pub(crate) struct Shared<K, P> {
     state: Mutex<State<K, P>>,
@@ -34,16 +34,17 @@ pub(crate) struct State<K, P> {
     pub(crate) waiters: Waiters,
     /// The earliest deadline came closer: whoever keeps the timer must set it anew.
     deadline_moved: bool,
+    /// A key got in line.
+    arrived: bool,
     /// To be told to the metrics once the lock is released.
     reports: Vec<Report>,
 }
 
 /// One of many keys that are added together.
 pub(crate) struct Batched<K, P> {
+    pub(crate) hash: u64,
     pub(crate) key: K,
-    pub(crate) payload: P,
-    pub(crate) rate_limited: bool,
-    pub(crate) addition: Addition,
+    pub(crate) add: Add<P>,
 }
 
 #[derive(Clone, Copy)]
@@ -65,6 +66,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
             machine: Machine::new(metrics.is_some()),
             waiters: Waiters::default(),
             deadline_moved: false,
+            arrived: false,
             reports: Vec::new(),
         };
         Self {
@@ -106,9 +108,10 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
 
     #[cold]
     fn settle(&self, mut guard: MutexGuard<'_, State<K, P>>) {
-        let State { machine, waiters, deadline_moved, reports } = &mut *guard;
+        let State { machine, waiters, deadline_moved, arrived, reports } = &mut *guard;
         let wakes = waiters.wakes(Situation {
             ready: machine.ready(),
+            arrived: std::mem::take(arrived),
             delayed: machine.has_delayed(),
             deadline_moved: std::mem::take(deadline_moved),
             shutting_down: machine.is_shutting_down(),
@@ -134,14 +137,14 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
 
     /// Puts off those of a batch that are to be rate limited.
     pub(crate) fn limit_batch(&self, batch: &mut [Batched<K, P>], now: Instant) {
-        let mut asking = batch.iter_mut().filter(|batched| batched.rate_limited).peekable();
+        let mut asking = batch.iter_mut().filter(|batched| batched.add.rate_limited).peekable();
         if asking.peek().is_none() {
             return;
         }
         let mut limiter = self.lock_limiter();
-        for Batched { key, addition, .. } in asking {
+        for Batched { key, add, .. } in asking {
             let delay = self.call_limiter(&mut **limiter, |limiter| limiter.when(key, now));
-            addition.limit(delay.unwrap_or(PANIC_DELAY));
+            add.limit(delay.unwrap_or(PANIC_DELAY));
         }
     }
 
@@ -188,7 +191,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
 }
 
 impl<K: Key, P: Coalesce> State<K, P> {
-    /// Adds a key. Not after a shutdown.
+    /// Adds a key, after [`promote`](Self::promote). Not after a shutdown.
     #[inline(always)]
     pub(crate) fn add(&mut self, shared: &Shared<K, P>, key: K, payload: P, addition: Addition) {
         let added = self.machine.add(key, payload, addition);
@@ -198,13 +201,22 @@ impl<K: Key, P: Coalesce> State<K, P> {
     /// Ends a run.
     #[inline(always)]
     pub(crate) fn done(&mut self, shared: &Shared<K, P>, slot: Slot) {
+        if self.machine.has_delayed() && self.machine.is_dirty(slot) {
+            self.promote_due(shared);
+        }
+        let ready = self.machine.ready();
         let started_at = self.machine.done(slot);
+        self.arrived |= self.machine.ready() > ready && !self.waiters.is_empty();
         self.report(shared, || Report::Finished { started_at });
     }
 
     #[inline(always)]
     fn added(&mut self, shared: &Shared<K, P>, added: Added, retried: bool) {
-        self.deadline_moved |= added == Added::Delayed { earliest: true };
+        // Whoever begins to wait later looks for itself.
+        if !self.waiters.is_empty() {
+            self.deadline_moved |= added == Added::Delayed { earliest: true };
+            self.arrived |= matches!(added, Added::Ready { .. });
+        }
         if retried {
             self.report(shared, || Report::Retried);
         }
@@ -219,6 +231,7 @@ impl<K: Key, P: Coalesce> State<K, P> {
 
     /// Adds a key again whose run is about to be over. Not after a shutdown.
     pub(crate) fn requeue(&mut self, shared: &Shared<K, P>, slot: Slot, payload: P, addition: Addition) {
+        self.promote(shared);
         let added = self.machine.requeue(slot, payload, addition);
         self.added(shared, added, true);
     }
@@ -231,17 +244,22 @@ impl<K: Key, P: Coalesce> State<K, P> {
         }
     }
 
-    /// Gets in line what is due.
+    /// Gets in line what is due. Called before anything else gets in line, so that who is due first is ahead.
     #[inline(always)]
     pub(crate) fn promote(&mut self, shared: &Shared<K, P>) {
         if self.machine.has_delayed() {
-            let Self { machine, reports, .. } = self;
-            machine.promote(shared.clock.now(), |priority| {
-                if shared.metrics.is_some() {
-                    reports.push(Report::Added(Added::Ready { priority }));
-                }
-            });
+            self.promote_due(shared);
         }
+    }
+
+    #[inline(never)]
+    fn promote_due(&mut self, shared: &Shared<K, P>) {
+        let Self { machine, reports, .. } = self;
+        machine.promote(shared.clock.now(), |priority| {
+            if shared.metrics.is_some() {
+                reports.push(Report::Added(Added::Ready { priority }));
+            }
+        });
     }
 
     #[inline(always)]
@@ -255,6 +273,10 @@ impl<K: Key, P: Coalesce> State<K, P> {
 impl<K: Key, P: Coalesce> Gauges for Shared<K, P> {
     fn in_progress(&self) -> InProgress {
         let now = self.clock.now();
-        self.with(|state| state.machine.in_progress(now))
+        self.with(|state| {
+            // So that the depth is right when it is looked at.
+            state.promote(self);
+            state.machine.in_progress(now)
+        })
     }
 }

@@ -9,8 +9,9 @@ pub(crate) struct Ticket(u64);
 
 /// Workers in the order in which they came, and the one of them whose timer stands for the earliest deadline.
 ///
-/// A worker is taken off the list when it is woken for a key; until it comes, it is `notified`. So there are
-/// never more wake-ups under way than keys in line, and one that is not used is passed on.
+/// A worker is taken off the list when it is woken for a key; until it comes, it is `notified`. A key that arrives
+/// wakes a worker; beyond that, no more are woken than there are keys in line, and a wake-up that is not used is
+/// passed on.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     next: u64,
@@ -26,6 +27,8 @@ pub(crate) struct Waiters {
 pub(crate) struct Situation {
     /// How many keys are in line.
     pub(crate) ready: usize,
+    /// Whether one has just got there.
+    pub(crate) arrived: bool,
     /// Whether keys wait for their time.
     pub(crate) delayed: bool,
     /// Whether the earliest of those times came closer.
@@ -107,7 +110,8 @@ impl Waiters {
         if situation.shutting_down {
             self.notified += self.waiting.len();
             wakes.all.extend(std::mem::take(&mut self.waiting).into_values());
-        } else if situation.ready > self.notified
+        } else if situation.ready > 0
+            && (situation.arrived || situation.ready > self.notified)
             && let Some((_, waker)) = self.waiting.pop_first()
         {
             // One is enough: it does the same in turn.

@@ -10,10 +10,11 @@ use crate::Key;
 /// This many keys are remembered before those that no longer matter are swept out.
 const SWEEP_AT: usize = 1024;
 
-/// Runs of one key are at least `interval` apart; its first is not delayed.
+/// Lets a key in once per `interval`; its first time is not delayed.
 ///
-/// All additions before a run that is already due later share that run, so however often a key is added, it runs
-/// once per interval, and at most one interval late. Forgetting a key changes nothing: a success does not allow
+/// All additions before a time that is already set share it, so however often a key is added, it gets in line once
+/// per interval, and at most one interval late. A run that then waited for a worker can be closer to the next, and
+/// [`add`](crate::WorkQueue::add), which does not ask the limiter, is not held back. Forgetting a key changes nothing: a success does not allow
 /// an earlier run. Use it for keys that change all the time, where each run is expensive.
 #[derive(Debug)]
 pub struct MinInterval<K> {
@@ -24,7 +25,7 @@ pub struct MinInterval<K> {
 }
 
 impl<K> MinInterval<K> {
-    /// Runs at least `interval` apart, per key. Zero never delays.
+    /// Lets each key in once per `interval`. Zero never delays.
     #[must_use]
     pub fn new(interval: Duration) -> Self {
         Self { interval, allowed: HashMap::with_hasher(HashState::for_lookups()), sweep_at: SWEEP_AT }

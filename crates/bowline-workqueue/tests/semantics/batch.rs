@@ -1,11 +1,12 @@
 //! Adding many keys at once.
 
 use super::*;
+use bowline_clock::Instant;
 use bowline_workqueue::{Add, BATCH};
+use std::task::{Context, Waker};
 
 #[test]
 fn a_batch_is_the_same_as_one_add_after_the_other() {
-    // Outside a runtime, where nobody has to give way.
     let queue = WorkQueue::<usize>::new(Clock::real());
     let n = BATCH * 3 + 1;
     queue.add_all((0..n).map(|key| (key, Add::default())));
@@ -52,5 +53,21 @@ fn a_batch_wakes_as_many_workers_as_it_has_keys() {
         queue.add_all(["a", "b", "c"].map(|key| (key, Add::default())));
         clock.sleep(SECOND).await;
         assert_eq!(queue.stats().processing, 3);
+    });
+}
+
+#[test]
+fn times_count_from_when_the_iterator_has_given_the_batch() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        let slow = ["a"].into_iter().map(|key| {
+            // The iterator takes a minute: the first poll moves simulated time on.
+            let minute = std::pin::pin!(tokio::time::advance(SECOND * 60));
+            let _ = minute.poll(&mut Context::from_waker(Waker::noop()));
+            (key, Add::default().after(SECOND))
+        });
+        queue.add_all(slow);
+        assert!(clock.now() >= Instant::ZERO + SECOND * 60);
+        assert_eq!((queue.len(), queue.stats().delayed), (0, 1));
     });
 }

@@ -20,12 +20,12 @@ fn a_key_added_while_processing_runs_once_more_and_not_before_the_run_ends() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         queue.add("a");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         for _ in 0..3 {
             queue.add("a");
         }
         assert_eq!(queue.len(), 0, "it waits for its own run, not in line");
-        assert!(try_get(&queue).is_none());
+        assert!(queue.try_get().is_none());
         item.done();
         assert_eq!(queue.len(), 1);
         assert_eq!(work_off(&queue), ["a"]);
@@ -38,7 +38,7 @@ fn a_key_requeued_by_its_run_goes_behind_those_that_waited_meanwhile() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         queue.add("a");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.add("a");
         queue.add("b");
         item.done();

@@ -16,7 +16,7 @@ fn a_delayed_key_comes_at_its_time_and_not_before() {
         let queue = Queue::new(clock.clone());
         queue.add_after("a", SECOND * 2);
         assert_eq!((queue.len(), queue.stats().delayed), (0, 1));
-        assert!(try_get(&queue).is_none());
+        assert!(queue.try_get().is_none());
         assert_eq!(next(&clock, &queue).await, ("a", SECOND * 2));
     });
 }
@@ -44,7 +44,7 @@ fn the_earliest_of_several_deadlines_wins() {
         assert_eq!(queue.stats().delayed, 1);
         assert_eq!(next(&clock, &queue).await, ("a", SECOND * 3));
         clock.sleep(SECOND * 60).await;
-        assert!(try_get(&queue).is_none(), "the later deadlines are gone");
+        assert!(queue.try_get().is_none(), "the later deadlines are gone");
     });
 }
 
@@ -92,10 +92,10 @@ fn a_deadline_that_comes_during_a_run_waits_for_its_end() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.add_after("a", SECOND);
         clock.sleep(SECOND * 2).await;
-        assert!(try_get(&queue).is_none());
+        assert!(queue.try_get().is_none());
         item.done();
         assert_eq!(work_off(&queue), ["a"]);
     });
@@ -106,10 +106,10 @@ fn a_run_that_ends_before_the_deadline_leaves_the_deadline_alone() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.add_after("a", SECOND);
         item.done();
-        assert!(try_get(&queue).is_none());
+        assert!(queue.try_get().is_none());
         assert_eq!(next(&clock, &queue).await, ("a", SECOND));
     });
 }
@@ -150,5 +150,43 @@ fn of_a_delay_a_deadline_and_a_rate_limit_the_earliest_counts() {
         queue.add_with("a", add);
         assert_eq!(next(&clock, &queue).await, ("a", Duration::from_millis(5)));
         assert_eq!(queue.num_requeues(&"a"), 1);
+    });
+}
+
+#[test]
+fn a_key_that_was_due_while_all_workers_were_busy_is_ahead_of_what_came_later() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("busy");
+        let busy = queue.try_get().unwrap();
+        queue.add_after("due", SECOND);
+        clock.sleep(SECOND * 60).await;
+        queue.add("later");
+        queue.add("busy");
+        busy.done();
+        assert_eq!(work_off(&queue), ["due", "later", "busy"]);
+
+        queue.add("busy");
+        let busy = queue.try_get().unwrap();
+        queue.add("busy");
+        queue.add_after("due", SECOND);
+        clock.sleep(SECOND * 60).await;
+        busy.done();
+        assert_eq!(work_off(&queue), ["due", "busy"]);
+    });
+}
+
+#[test]
+fn a_simulation_does_not_leap_to_the_end_of_time() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("never", Duration::MAX);
+        let scope = clock.scope("workers");
+        let inner = queue.clone();
+        scope.spawn("worker", async move { assert!(inner.get().await.is_none()) });
+        clock.sleep(SECOND).await;
+        queue.shutdown();
+        scope.ended().await;
+        assert_eq!((scope.panicked(), clock.now().since(Instant::ZERO)), (0, SECOND));
     });
 }

@@ -20,10 +20,10 @@ fn a_panicking_merge_loses_the_newer_payload_and_nothing_else() {
         queue.add_with("a", Add::new(Explosive("first")));
         queue.add_with("a", Add::new(Explosive("bang")).priority(5));
         queue.add_with("b", Add::new(Explosive("other")));
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         assert_eq!((*item.key(), item.payload().0, item.priority()), ("a", "first", 5));
         item.done();
-        assert_eq!(try_get(&queue).unwrap().payload().0, "other");
+        assert_eq!(queue.try_get().unwrap().payload().0, "other");
         assert_eq!(queue.stats().merge_panics, 1);
     });
 }
@@ -111,7 +111,7 @@ fn a_leaked_item_locks_its_key_alone() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("leaked");
-        std::mem::forget(try_get(&queue).unwrap());
+        std::mem::forget(queue.try_get().unwrap());
         queue.add("leaked");
         queue.add("b");
         assert_eq!(work_off(&queue), ["b"]);
@@ -127,7 +127,7 @@ fn a_million_keys_come_out_in_the_order_in_which_they_went_in() {
     queue.add_all((0..1_000_000).map(|key| (key, Add::default())));
     assert_eq!(queue.len(), 1_000_000);
     for expected in 0..1_000_000 {
-        assert_eq!(*try_get(&queue).unwrap().key(), expected);
+        assert_eq!(*queue.try_get().unwrap().key(), expected);
     }
     assert!(queue.is_empty());
 }

@@ -156,7 +156,7 @@ fn the_queue_asks_its_limiter_and_tells_it_to_forget() {
         let queue = Queue::builder(clock.clone()).limiter(ItemFastSlow::new(SECOND, SECOND * 10, 1)).build();
         queue.add_rate_limited("a");
         clock.sleep(SECOND).await;
-        try_get(&queue).unwrap().requeue_rate_limited();
+        queue.try_get().unwrap().requeue_rate_limited();
         assert_eq!(queue.num_requeues(&"a"), 2);
         clock.sleep(SECOND * 9).await;
         assert!(queue.is_empty());

@@ -14,12 +14,10 @@ mod shutdown;
 mod waiting;
 
 use std::collections::BTreeSet;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Scope, Simulation};
-use bowline_workqueue::{Coalesce, Item, Key, WorkQueue};
+use bowline_workqueue::{Coalesce, Key, WorkQueue};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -32,17 +30,9 @@ fn simulate<F: Future<Output = ()>>(world: impl FnOnce(Clock) -> F) {
     Simulation::new(0).run(world);
 }
 
-/// What `get` gives without waiting.
-fn try_get<K: Key, P: Coalesce>(queue: &WorkQueue<K, P>) -> Option<Item<'_, K, P>> {
-    match pin!(queue.get()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(item) => item,
-        Poll::Pending => None,
-    }
-}
-
 /// Works off what is in line now, and tells the order.
 fn work_off<K: Key, P: Coalesce>(queue: &WorkQueue<K, P>) -> Vec<K> {
-    std::iter::from_fn(|| try_get(queue).map(|item| item.key().clone())).collect()
+    std::iter::from_fn(|| queue.try_get().map(|item| item.key().clone())).collect()
 }
 
 /// Three workers that take a key each and keep it.

@@ -1,7 +1,7 @@
 //! What travels with a key.
 
 use super::*;
-use bowline_workqueue::Add;
+use bowline_workqueue::{Add, Item};
 
 fn because(reason: &'static str) -> Add<BTreeSet<&'static str>> {
     Add::new(BTreeSet::from([reason]))
@@ -19,13 +19,13 @@ fn payloads_merge_while_a_key_waits_is_delayed_and_is_processed() {
         queue.add_with("a", because("2 delayed again").after(SECOND * 5));
         queue.add_with("a", because("3 now"));
         queue.add_with("a", because("4 waiting"));
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         assert_eq!(reasons(&item), ["1 delayed", "2 delayed again", "3 now", "4 waiting"]);
 
         queue.add_with("a", because("5 processing"));
         queue.add_with("a", because("6 processing, later").after(SECOND));
         item.done();
-        assert_eq!(reasons(&try_get(&queue).unwrap()), ["5 processing", "6 processing, later"]);
+        assert_eq!(reasons(&queue.try_get().unwrap()), ["5 processing", "6 processing, later"]);
     });
 }
 
@@ -34,12 +34,12 @@ fn a_retry_takes_its_payload_along_and_merges_with_what_came_meanwhile() {
     simulate(|clock| async move {
         let queue = Reasons::new(clock.clone());
         queue.add_with("a", because("1 the failed run"));
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.add_with("a", because("2 meanwhile").after(SECOND));
         item.requeue_rate_limited();
         queue.add_with("a", because("3 later").after(SECOND));
         clock.sleep(Duration::from_millis(5)).await;
-        assert_eq!(reasons(&try_get(&queue).unwrap()), ["1 the failed run", "2 meanwhile", "3 later"]);
+        assert_eq!(reasons(&queue.try_get().unwrap()), ["1 the failed run", "2 meanwhile", "3 later"]);
     });
 }
 
@@ -58,11 +58,11 @@ fn the_payload_of_a_retry_is_older_than_what_was_added_during_its_run() {
     simulate(|clock| async move {
         let queue = WorkQueue::<&str, Log>::new(clock);
         queue.add_with("a", Add::new(Log(vec![1])));
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.add_with("a", Add::new(Log(vec![2])));
         item.requeue_after(Duration::ZERO);
         queue.add_with("a", Add::new(Log(vec![3])));
-        assert_eq!(try_get(&queue).unwrap().payload().0, [1, 2, 3]);
+        assert_eq!(queue.try_get().unwrap().payload().0, [1, 2, 3]);
     });
 }
 
@@ -71,8 +71,8 @@ fn a_done_run_takes_its_payload_with_it() {
     simulate(|clock| async move {
         let queue = Reasons::new(clock);
         queue.add_with("a", because("old"));
-        try_get(&queue).unwrap().done();
+        queue.try_get().unwrap().done();
         queue.add("a");
-        assert!(try_get(&queue).unwrap().payload().is_empty());
+        assert!(queue.try_get().unwrap().payload().is_empty());
     });
 }

@@ -60,16 +60,16 @@ fn a_requeue_keeps_its_priority_unless_told_otherwise() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_with("kept", at(-7));
-        try_get(&queue).unwrap().requeue_rate_limited();
+        queue.try_get().unwrap().requeue_rate_limited();
         clock.sleep(SECOND).await;
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         assert_eq!(item.priority(), -7);
         item.requeue_after(SECOND);
         clock.sleep(SECOND).await;
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         assert_eq!(item.priority(), -7);
         item.with_priority(4).requeue_after(Duration::ZERO);
-        assert_eq!(try_get(&queue).unwrap().priority(), 4);
+        assert_eq!(queue.try_get().unwrap().priority(), 4);
     });
 }
 
@@ -79,10 +79,10 @@ fn an_add_to_a_running_key_takes_at_least_the_priority_of_the_run() {
         let queue = Queue::new(clock);
         for (priority, expected) in [(5, 5), (-5, 0)] {
             queue.add_with("a", at(priority));
-            let item = try_get(&queue).unwrap();
+            let item = queue.try_get().unwrap();
             queue.add("a");
             item.done();
-            assert_eq!(try_get(&queue).unwrap().priority(), expected);
+            assert_eq!(queue.try_get().unwrap().priority(), expected);
         }
     });
 }
@@ -98,7 +98,7 @@ fn every_sixteenth_hand_out_takes_the_oldest_so_nobody_starves() {
         let mut waited = Vec::new();
         for hand_out in 1.. {
             queue.add_with(100 + hand_out, at(10));
-            let item = try_get(&queue).unwrap();
+            let item = queue.try_get().unwrap();
             if *item.key() < 3 {
                 waited.push((*item.key(), hand_out));
             }
@@ -120,7 +120,7 @@ fn a_raised_key_keeps_its_age() {
         let mut order = Vec::new();
         for hand_out in 1..=16 {
             queue.add_with(100 + hand_out, at(10));
-            order.push(*try_get(&queue).unwrap().key());
+            order.push(*queue.try_get().unwrap().key());
         }
         assert_eq!(order[15], 0);
     });
@@ -128,7 +128,6 @@ fn a_raised_key_keeps_its_age() {
 
 #[test]
 fn a_hundred_thousand_priorities_are_no_burden() {
-    // Outside a runtime, where nobody has to give way.
     let queue = WorkQueue::<i32>::new(Clock::real());
     queue.add_all((0..100_000).map(|key| (key, at(key))));
     let order = work_off(&queue);

@@ -43,7 +43,7 @@ fn what_is_delayed_at_shutdown_is_dropped_and_counted() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("running");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.add_after("running", SECOND);
         queue.add_after("waiting", SECOND);
         queue.shutdown();
@@ -59,7 +59,7 @@ fn what_was_added_to_a_running_key_before_shutdown_is_still_served() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.add("a");
         queue.shutdown();
         item.done();
@@ -73,7 +73,7 @@ fn adding_after_shutdown_is_dropped_and_counted() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         queue.shutdown();
         queue.add("b");
         queue.add_after("b", SECOND);
@@ -110,7 +110,7 @@ fn drain_gives_up_after_its_limit_and_says_what_is_left() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("stuck");
-        let stuck = try_get(&queue).unwrap();
+        let stuck = queue.try_get().unwrap();
         queue.add("never taken");
         let drained = queue.shutdown_with_drain(SECOND).await;
         assert_eq!(drained, Drain::TimedOut { ready: 1, processing: 1 });
@@ -124,7 +124,7 @@ fn two_drains_at_once_both_end() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
-        let item = try_get(&queue).unwrap();
+        let item = queue.try_get().unwrap();
         let scope = clock.scope("drains");
         let drains = ["one", "two"].map(|name| {
             let queue = queue.clone();
@@ -146,5 +146,41 @@ fn draining_an_empty_queue_is_over_at_once() {
         queue.add_after("dropped", SECOND);
         assert_eq!(queue.shutdown_with_drain(Duration::ZERO).await, Drain::Complete);
         assert_eq!(queue.stats().dropped, 1);
+    });
+}
+
+#[test]
+fn what_was_due_before_shutdown_is_served_though_nobody_had_looked() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("due", SECOND);
+        clock.sleep(SECOND * 60).await;
+        queue.shutdown();
+        assert_eq!(work_off(&queue), ["due"]);
+        assert_eq!(queue.stats().dropped, 0);
+    });
+}
+
+/// Calls the queue when it is dropped.
+struct Nosy(WorkQueue<&'static str, Nosy>);
+
+impl Coalesce for Nosy {
+    fn coalesce(&mut self, _newer: Self) {}
+}
+
+impl Drop for Nosy {
+    fn drop(&mut self) {
+        assert!(self.0.is_shutting_down());
+    }
+}
+
+#[test]
+fn a_payload_that_a_shutdown_drops_may_call_the_queue() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<&str, Nosy>::new(clock);
+        queue.add_with("a", Add::new(Nosy(queue.clone())).after(SECOND));
+        queue.shutdown();
+        queue.add_with("b", Add::new(Nosy(queue.clone())));
+        assert_eq!(queue.stats().dropped, 2);
     });
 }

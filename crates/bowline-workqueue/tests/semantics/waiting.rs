@@ -1,8 +1,8 @@
 //! Workers that wait.
 
 use super::*;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 
 #[test]
 fn workers_are_served_in_the_order_in_which_they_came() {
@@ -128,6 +128,56 @@ fn a_worker_takes_any_number_of_keys_in_a_row() {
         queue.add_all((0..1000).map(|key| (key, bowline_workqueue::Add::default())));
         for expected in 0..1000 {
             assert_eq!(*queue.get().await.expect("giving way is not the end").key(), expected);
+        }
+    });
+}
+
+#[test]
+fn a_waiting_worker_is_not_polled_while_nothing_happens() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("later", SECOND * 3600);
+        let mut get = std::pin::pin!(queue.get());
+        let mut polls = 0;
+        let item = std::future::poll_fn(|cx| {
+            polls += 1;
+            get.as_mut().poll(cx)
+        });
+        assert_eq!(*item.await.unwrap().key(), "later");
+        assert_eq!(polls, 2, "once to wait, once when its time has come");
+    });
+}
+
+#[test]
+fn a_keeper_of_the_timer_whose_key_was_taken_by_another_keeps_the_timer() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add_after("later", SECOND);
+        let mut keeper = Box::pin(queue.get());
+        assert!(keeper.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        queue.add("now");
+        assert_eq!(work_off(&queue), ["now"]);
+        let item = clock.timeout(SECOND * 5, keeper).await.expect("the timer runs");
+        assert_eq!(*item.unwrap().key(), "later");
+    });
+}
+
+#[test]
+fn a_future_that_sits_on_a_wake_up_costs_one_and_no_more() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        let mut stalled = Box::pin(queue.get());
+        assert!(stalled.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let scope = clock.scope("workers");
+        let inner = queue.clone();
+        scope.spawn("worker", async move { while inner.get().await.is_some() {} });
+        clock.sleep(SECOND).await;
+        queue.add("lost on the one that stalls");
+        clock.sleep(SECOND).await;
+        for key in ["a", "b"] {
+            queue.add(key);
+            clock.sleep(SECOND).await;
+            assert!(queue.is_empty(), "{key} is served by the one that does not");
         }
     });
 }

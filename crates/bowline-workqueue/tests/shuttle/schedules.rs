@@ -182,3 +182,31 @@ fn retries_and_adds_from_elsewhere_do_not_lose_each_other() {
         assert_eq!(*item.payload(), BTreeSet::from([0, 1]));
     });
 }
+
+#[test]
+fn a_keeper_of_the_timer_that_gives_up_passes_it_on() {
+    explore(|clock, queue| {
+        queue.add_after(7, SECOND);
+        let impatient = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                let mut get = pin!(queue.get());
+                block_on(std::future::poll_fn(|cx| {
+                    Poll::Ready(match get.as_mut().poll(cx) {
+                        Poll::Ready(item) => item.map(|item| *item.key()),
+                        Poll::Pending => None,
+                    })
+                }))
+            })
+        };
+        let patient = {
+            let queue = queue.clone();
+            thread::spawn(move || *block_on(queue.get()).unwrap().key())
+        };
+        clock.advance(SECOND);
+        if impatient.join().unwrap().is_some() {
+            queue.add(7);
+        }
+        assert_eq!(patient.join().unwrap(), 7);
+    });
+}
