@@ -61,10 +61,14 @@ impl<T> Arena<T> {
             return Slot::new(self.cells.len() - 1);
         };
         let cell = &mut self.cells[slot.index()];
-        if let Cell::Free { next } = cell {
-            self.free = *next;
+        // Assigned where the cell is known to be free: elsewhere the old value might have to be dropped first.
+        match cell {
+            Cell::Free { next } => {
+                self.free = *next;
+                *cell = Cell::Used(value);
+            }
+            Cell::Used(_) => unreachable!("a free slot is not in use"),
         }
-        *cell = Cell::Used(value);
         slot
     }
 

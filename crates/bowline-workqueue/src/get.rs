@@ -74,10 +74,10 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
             let mut state = shared.lock();
             state.promote(shared);
             if let Some(slot) = state.machine.next() {
-                // What `try_get` does too; in a function of its own it would copy the key once more.
-                let now = shared.metrics_now();
-                let item = Item::new(this.queue, state.machine.take(slot, now));
-                state.report(shared, || item.report(now));
+                let item = Item::new(this.queue, state.machine.take(slot));
+                if shared.metrics.is_some() {
+                    state.report_hand_out(shared, slot, item.priority());
+                }
                 state.waiters.leave(this.ticket());
                 shared.release(state);
                 this.waiting = None;

@@ -3,11 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use bowline_clock::Instant;
-
 use crate::machine::Taken;
 use crate::queue::{Requeue, WorkQueue};
-use crate::shared::Report;
 use crate::{Coalesce, Key};
 
 /// A key that was handed out, and its payload. While it exists, nobody else gets that key; dropping it tells the
@@ -25,11 +22,6 @@ pub struct Item<'q, K: Key, P: Coalesce = ()> {
 impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
     pub(crate) fn new(queue: &'q WorkQueue<K, P>, taken: Taken<K, P>) -> Self {
         Self { queue, taken }
-    }
-
-    #[inline(always)]
-    pub(crate) fn report(&self, now: Instant) -> Report {
-        Report::HandedOut { priority: self.taken.priority, waited: now.since(self.taken.queued_at) }
     }
 
     /// The key.

@@ -113,8 +113,6 @@ pub(crate) struct Taken<K, P> {
     /// Present until it is given back.
     pub(crate) payload: Option<P>,
     pub(crate) priority: i32,
-    /// When it began to wait for a worker; zero unless the queue keeps times.
-    pub(crate) queued_at: Instant,
 }
 
 /// How many keys are where.
@@ -313,7 +311,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
 
     /// Hands out the key that is [`next`](Self::next).
     #[inline(always)]
-    pub(crate) fn take(&mut self, slot: Slot, now: Instant) -> Taken<K, P> {
+    pub(crate) fn take(&mut self, slot: Slot) -> Taken<K, P> {
         let entry = &mut self.entries[slot];
         // Cloned first: should it panic, the key is still in line.
         let key = entry.key.clone();
@@ -323,8 +321,17 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         let place = std::mem::replace(&mut entry.place, Place::Idle);
         self.ready.leave(&mut self.entries, priority, place);
         self.processing += 1;
-        let queued_at = self.timings.as_mut().map_or(Instant::ZERO, |timings| timings.started(slot, now));
-        Taken { slot, key, payload, priority, queued_at }
+        Taken { slot, key, payload, priority }
+    }
+
+    /// Notes when a run began; since when its key had waited for a worker. Only if times are kept.
+    pub(crate) fn started(&mut self, slot: Slot, now: Instant) -> Option<Instant> {
+        self.timings.as_mut().map(|timings| timings.started(slot, now))
+    }
+
+    /// When a run that is about to end began. Only if times are kept.
+    pub(crate) fn finished(&mut self, slot: Slot) -> Option<Instant> {
+        self.timings.as_mut().map(|timings| timings.finished(slot))
     }
 
     /// Whether a key that is with a worker will get in line when its run ends.
@@ -335,19 +342,16 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
 
     /// A worker is done with a key that [`take`](Self::take) handed out.
     #[inline(always)]
-    pub(crate) fn done(&mut self, slot: Slot) -> Instant {
-        let started_at = self.timings.as_mut().map_or(Instant::ZERO, |timings| timings.finished(slot));
+    pub(crate) fn done(&mut self, slot: Slot) {
         self.processing -= 1;
         let entry = &mut self.entries[slot];
         if matches!(entry.place, Place::Idle) {
-            self.release(slot);
-            return started_at;
+            return self.release(slot);
         }
         entry.with_worker = false;
         if matches!(entry.place, Place::Dirty) {
             self.ready.push(&mut self.entries, slot);
         }
-        started_at
     }
 
     /// Takes no more keys, and drops those whose time has not come. Gives their payloads, to be dropped outside the

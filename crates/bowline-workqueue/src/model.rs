@@ -6,6 +6,7 @@ use std::time::Duration;
 use bowline_clock::Instant;
 use proptest::prelude::*;
 
+use crate::arena::Slot;
 use crate::machine::{Added, Addition, Counts, Machine, Taken};
 use crate::ready::AGING;
 use crate::{Coalesce, ItemExponentialFailure, RateLimiter};
@@ -251,7 +252,10 @@ impl Pair {
             }
             Operation::Take => {
                 let now = self.now();
-                let taken = self.machine.next().map(|slot| self.machine.take(slot, now));
+                let taken = self.machine.next().map(|slot| self.machine.take(slot));
+                if let Some(taken) = &taken {
+                    assert!(self.machine.started(taken.slot, now).is_some_and(|queued_at| queued_at <= now));
+                }
                 let seen = taken.as_ref().map(|taken| {
                     (taken.key, taken.priority, taken.payload.clone().expect("there is a payload").0)
                 });
@@ -260,7 +264,7 @@ impl Pair {
             }
             Operation::Done { which } => {
                 if let Some(taken) = self.release(which) {
-                    self.machine.done(taken.slot);
+                    self.done(taken.slot);
                     self.model.done(taken.key);
                 }
             }
@@ -274,7 +278,7 @@ impl Pair {
                         self.machine.requeue(taken.slot, payload.clone(), addition);
                     }
                     self.model.add(taken.key, Some(priority), due, payload.0, true);
-                    self.machine.done(taken.slot);
+                    self.done(taken.slot);
                     self.model.done(taken.key);
                 }
             }
@@ -292,6 +296,11 @@ impl Pair {
         }
         assert_eq!(self.machine.counts(), self.model.counts());
         assert_eq!(self.machine.in_progress(self.now()).count, self.held.len());
+    }
+
+    fn done(&mut self, slot: Slot) {
+        assert!(self.machine.finished(slot).is_some());
+        self.machine.done(slot);
     }
 
     fn addition(&self, key: u8, priority: Option<i32>, due: Option<u64>) -> Addition {
@@ -369,7 +378,7 @@ fn memory_of_a_burst_is_given_back_when_the_queue_has_run_empty() {
         machine.add(key, (), addition);
     }
     while let Some(slot) = machine.next() {
-        let taken = machine.take(slot, now);
+        let taken = machine.take(slot);
         machine.done(taken.slot);
     }
     assert_eq!(machine.capacity(), 0);

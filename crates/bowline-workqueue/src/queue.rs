@@ -167,9 +167,8 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         let mut state = self.shared.lock();
         state.promote(&self.shared);
         let item = state.machine.next().map(|slot| {
-            let now = self.shared.metrics_now();
-            let item = Item::new(self, state.machine.take(slot, now));
-            state.report(&self.shared, || item.report(now));
+            let item = Item::new(self, state.machine.take(slot));
+            state.report_hand_out(&self.shared, slot, item.priority());
             item
         });
         self.shared.release(state);

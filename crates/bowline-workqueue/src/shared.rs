@@ -205,9 +205,22 @@ impl<K: Key, P: Coalesce> State<K, P> {
             self.promote_due(shared);
         }
         let ready = self.machine.ready();
-        let started_at = self.machine.done(slot);
+        if shared.metrics.is_some()
+            && let Some(started_at) = self.machine.finished(slot)
+        {
+            self.reports.push(Report::Finished { started_at });
+        }
+        self.machine.done(slot);
         self.arrived |= self.machine.ready() > ready && !self.waiters.is_empty();
-        self.report(shared, || Report::Finished { started_at });
+    }
+
+    /// Tells the metrics that a key was handed out.
+    #[cold]
+    pub(crate) fn report_hand_out(&mut self, shared: &Shared<K, P>, slot: Slot, priority: i32) {
+        let now = shared.clock.now();
+        if let Some(queued_at) = self.machine.started(slot, now) {
+            self.reports.push(Report::HandedOut { priority, waited: now.since(queued_at) });
+        }
     }
 
     #[inline(always)]
