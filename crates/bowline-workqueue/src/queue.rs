@@ -168,7 +168,9 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         state.promote(&self.shared);
         let item = state.machine.next().map(|slot| {
             let item = Item::new(self, state.machine.take(slot));
-            state.report_hand_out(&self.shared, slot, item.priority());
+            if self.shared.metrics.is_some() {
+                state.report_hand_out(&self.shared, slot, item.priority());
+            }
             item
         });
         self.shared.release(state);
