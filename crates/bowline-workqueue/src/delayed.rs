@@ -42,6 +42,11 @@ impl Delayed {
     }
 
     #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.heap.capacity()
+    }
+
+    #[cfg(test)]
     pub(crate) fn records(&self) -> usize {
         self.heap.len()
     }

@@ -374,9 +374,11 @@ fn memory_of_a_burst_is_given_back_when_the_queue_has_run_empty() {
     let mut machine = Machine::<u32, ()>::new(true);
     let now = Instant::ZERO;
     for key in 0..100_000 {
-        let addition = Addition { hash: u64::from(key), priority: None, due: None, now, retry: false };
+        let due = (key % 2 == 0).then_some(instant(1));
+        let addition = Addition { hash: u64::from(key), priority: None, due, now, retry: false };
         machine.add(key, (), addition);
     }
+    machine.promote(instant(1), |_| {});
     while let Some(slot) = machine.next() {
         let taken = machine.take(slot);
         machine.done(taken.slot);

@@ -1,6 +1,7 @@
 //! Workers that wait.
 
 use super::*;
+use bowline_clock::Instant;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
@@ -31,14 +32,14 @@ fn a_wake_up_that_a_dropped_worker_did_not_use_is_passed_on() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         let mut first = Box::pin(queue.get());
-        let mut second = Box::pin(queue.get());
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(first.as_mut().poll(&mut cx).is_pending());
-        assert!(second.as_mut().poll(&mut cx).is_pending());
+        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let scope = clock.scope("workers");
+        let inner = queue.clone();
+        let second = scope.spawn("second", async move { *inner.get().await.unwrap().key() });
+        clock.sleep(SECOND).await;
         queue.add("a");
         drop(first);
-        let item = clock.timeout(SECOND, second).await.expect("the second is woken").unwrap();
-        assert_eq!(*item.key(), "a");
+        assert_eq!(clock.timeout(SECOND, second).await.expect("the second is woken").unwrap(), "a");
     });
 }
 
@@ -157,8 +158,15 @@ fn a_keeper_of_the_timer_whose_key_was_taken_by_another_keeps_the_timer() {
         assert!(keeper.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         queue.add("now");
         assert_eq!(work_off(&queue), ["now"]);
-        let item = clock.timeout(SECOND * 5, keeper).await.expect("the timer runs");
-        assert_eq!(*item.unwrap().key(), "later");
+        let scope = clock.scope("guard");
+        let (inner, other) = (clock.clone(), queue.clone());
+        // Without its timer, the keeper would only be woken by this.
+        scope.spawn("guard", async move {
+            inner.sleep(SECOND * 60).await;
+            other.shutdown();
+        });
+        assert_eq!(*keeper.await.unwrap().key(), "later");
+        assert_eq!(clock.now(), Instant::ZERO + SECOND);
     });
 }
 
