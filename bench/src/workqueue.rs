@@ -29,6 +29,10 @@ const RSS_PEAK_MIB: Metric = Metric { name: "rss_peak_mib", unit: "MiB" };
 /// How many different keys [`Workload::Duplicates`] adds. The Go harness has the same number.
 const DUPLICATE_KEYS: usize = 10_000;
 
+/// How many keys the `…-frames` workloads add at a time: a page of a list, the biggest burst that an informer hands to
+/// its handlers. The Go harness has the same number.
+const FRAME: usize = 500;
+
 /// What is done with the queue in one run. The Go programs know them by the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Workload {
@@ -40,6 +44,12 @@ pub(crate) enum Workload {
     Duplicates,
     /// As `distinct`, through the per-item exponential rate limiter
     RateLimited,
+    /// As `distinct`, 500 keys added at a time
+    DistinctFrames,
+    /// As `duplicates`, 500 keys added at a time
+    DuplicatesFrames,
+    /// As `rate-limited`, 500 keys added at a time
+    RateLimitedFrames,
     /// Memory of a queue that nobody takes from
     Waiting,
 }
@@ -135,18 +145,25 @@ impl Workload {
             Self::Distinct => format!("concurrent distinct n={n}"),
             Self::Duplicates => format!("concurrent duplicates n={n} keys={DUPLICATE_KEYS}"),
             Self::RateLimited => format!("rate-limited n={n}"),
+            Self::DistinctFrames => format!("{} frames={FRAME}", Self::Distinct.variant(n)),
+            Self::DuplicatesFrames => format!("{} frames={FRAME}", Self::Duplicates.variant(n)),
+            Self::RateLimitedFrames => format!("{} frames={FRAME}", Self::RateLimited.variant(n)),
             Self::Waiting => format!("waiting n={n}"),
         }
     }
 
     fn metrics(self) -> &'static [Metric] {
         match self {
-            Self::PingPong | Self::Distinct | Self::Duplicates | Self::RateLimited => &[KEYS_PER_S, CPU_S],
             Self::Waiting => &[RSS_SETTLED_MIB, RSS_PEAK_MIB],
+            _ => &[KEYS_PER_S, CPU_S],
         }
     }
 
     fn target(self, metric: Metric, peer: &str) -> Option<Target> {
+        // The targets are for the same calls on every queue; not every queue takes frames.
+        if matches!(self, Self::DistinctFrames | Self::DuplicatesFrames | Self::RateLimitedFrames) {
+            return None;
+        }
         if metric == KEYS_PER_S && peer == CLIENT_GO {
             // Distinct keys are bound by cache misses, which are the same for all.
             return Some(Target::AtLeast(if self == Self::Distinct { 1.5 } else { 2.5 }));
@@ -165,6 +182,9 @@ impl fmt::Display for Workload {
             Self::Distinct => "distinct",
             Self::Duplicates => "duplicates",
             Self::RateLimited => "rate-limited",
+            Self::DistinctFrames => "distinct-frames",
+            Self::DuplicatesFrames => "duplicates-frames",
+            Self::RateLimitedFrames => "rate-limited-frames",
             Self::Waiting => "waiting",
         })
     }
@@ -190,6 +210,12 @@ mod tests {
     }
 
     #[test]
+    fn frames_have_no_target_because_client_go_has_no_frames() {
+        assert_eq!(Workload::DuplicatesFrames.target(KEYS_PER_S, CLIENT_GO), None);
+        assert_eq!(Workload::RateLimitedFrames.target(KEYS_PER_S, CONTROLLER_RUNTIME), None);
+    }
+
+    #[test]
     fn settled_memory_has_a_target_against_client_go_alone() {
         assert_eq!(Workload::Waiting.target(RSS_SETTLED_MIB, CLIENT_GO), Some(Target::AtMost(0.6)));
         assert_eq!(Workload::Waiting.target(RSS_SETTLED_MIB, CONTROLLER_RUNTIME), None);
@@ -206,6 +232,9 @@ mod tests {
                 "concurrent distinct n=50",
                 "concurrent duplicates n=50 keys=10000",
                 "rate-limited n=50",
+                "concurrent distinct n=50 frames=500",
+                "concurrent duplicates n=50 keys=10000 frames=500",
+                "rate-limited n=50 frames=500",
                 "waiting n=50"
             ]
         );

@@ -11,11 +11,9 @@ use bowline_clock::{Clock, Instant, Scope};
 use bowline_workqueue::{Add, WorkQueue};
 use compact_str::CompactString;
 
-use super::{CPU_S, DUPLICATE_KEYS, KEYS_PER_S, RSS_PEAK_MIB, RSS_SETTLED_MIB, Workload};
+use super::{CPU_S, DUPLICATE_KEYS, FRAME, KEYS_PER_S, RSS_PEAK_MIB, RSS_SETTLED_MIB, Workload};
 use crate::process;
 
-/// How many keys are added at a time: a page of a list, the biggest burst that an informer hands to its handlers.
-const FRAME: usize = 500;
 const ADDERS: usize = 2;
 const WORKERS: usize = 2;
 const NAMESPACES: usize = 100;
@@ -27,6 +25,15 @@ type Metrics = BTreeMap<&'static str, f64>;
 struct Key {
     namespace: CompactString,
     name: CompactString,
+}
+
+/// How adders add.
+#[derive(Clone)]
+enum Adding {
+    /// One call a key.
+    Each(fn(&WorkQueue<Key>, Key)),
+    /// One call a frame.
+    Frames(Add),
 }
 
 /// Runs one workload and prints its metrics, as one line of JSON.
@@ -47,16 +54,32 @@ fn run(workload: Workload, n: usize) -> Metrics {
     let scope = clock.scope("workqueue");
     let all = |_: &WorkQueue<Key>, handled| handled == n;
     let none_left = |queue: &WorkQueue<Key>, _| queue.is_empty();
-    let (now, limited) = (Add::default(), Add::default().rate_limited());
-    match workload {
-        Workload::PingPong => runtime.block_on(ping_pong(&clock, &queue, n)),
-        Workload::Distinct => runtime.block_on(concurrently(&scope, &queue, keys(n, n), &now, all)),
-        Workload::Duplicates => {
-            runtime.block_on(concurrently(&scope, &queue, keys(n, DUPLICATE_KEYS), &now, none_left))
+    let (distinct, duplicates) = (|| keys(n, n), || keys(n, DUPLICATE_KEYS));
+    let limited = Adding::Frames(Add::default().rate_limited());
+    let work = async {
+        match workload {
+            Workload::PingPong => ping_pong(&clock, &queue, n).await,
+            Workload::Distinct => {
+                concurrently(&scope, &queue, distinct(), Adding::Each(WorkQueue::add), all).await
+            }
+            Workload::Duplicates => {
+                concurrently(&scope, &queue, duplicates(), Adding::Each(WorkQueue::add), none_left).await
+            }
+            Workload::RateLimited => {
+                let each = Adding::Each(WorkQueue::add_rate_limited);
+                concurrently(&scope, &queue, distinct(), each, all).await
+            }
+            Workload::DistinctFrames => {
+                concurrently(&scope, &queue, distinct(), Adding::Frames(Add::default()), all).await
+            }
+            Workload::DuplicatesFrames => {
+                concurrently(&scope, &queue, duplicates(), Adding::Frames(Add::default()), none_left).await
+            }
+            Workload::RateLimitedFrames => concurrently(&scope, &queue, distinct(), limited, all).await,
+            Workload::Waiting => waiting(&queue, n),
         }
-        Workload::RateLimited => runtime.block_on(concurrently(&scope, &queue, keys(n, n), &limited, all)),
-        Workload::Waiting => waiting(&queue, n),
-    }
+    };
+    runtime.block_on(work)
 }
 
 async fn ping_pong(clock: &Clock, queue: &WorkQueue<Key>, n: usize) -> Metrics {
@@ -76,7 +99,7 @@ async fn concurrently(
     scope: &Scope,
     queue: &WorkQueue<Key>,
     keys: impl ExactSizeIterator<Item = Key>,
-    add: &Add,
+    adding: Adding,
     over: impl Fn(&WorkQueue<Key>, usize) -> bool,
 ) -> Metrics {
     let spawner = scope.spawner();
@@ -100,11 +123,16 @@ async fn concurrently(
     let adders: Vec<_> = shares
         .into_iter()
         .map(|share| {
-            let (queue, add) = (queue.clone(), add.clone());
+            let (queue, adding) = (queue.clone(), adding.clone());
             spawner.blocking("adder", move || {
                 let mut keys = share.into_iter();
-                while keys.len() > 0 {
-                    queue.add_all(keys.by_ref().take(FRAME).map(|key| (key, add.clone())));
+                match adding {
+                    Adding::Each(add) => keys.for_each(|key| add(&queue, key)),
+                    Adding::Frames(add) => {
+                        while keys.len() > 0 {
+                            queue.add_all(keys.by_ref().take(FRAME).map(|key| (key, add.clone())));
+                        }
+                    }
                 }
             })
         })

@@ -122,7 +122,8 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// [`BATCH`] of them: the way to add a list, or a burst of events.
     ///
     /// Keys are drawn from the iterator while no lock is held, so it may take its time, or call the queue; what it
-    /// gave is added when there are [`BATCH`] keys, or when it ends. Times count from then.
+    /// gave is added when there are [`BATCH`] keys, or when it ends. Times count from then. Should it panic, what it
+    /// gave since the last batch is not added.
     pub fn add_all(&self, keys: impl IntoIterator<Item = (K, Add<P>)>) {
         let shared = &*self.shared;
         let mut keys = keys.into_iter();
@@ -266,6 +267,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             Requeue::RateLimited => self.shared.limit(&taken.key, now),
         };
         let due = Some(now + delay);
+        // The entry is known by its slot, so nobody looks for its hash.
         let addition = Addition { hash: 0, priority: Some(taken.priority), due, now, retry: true };
         let mut state = self.shared.lock();
         if state.machine.is_shutting_down() {

@@ -42,8 +42,8 @@ type Subject struct {
 type AddFrame func(frame []types.NamespacedName)
 
 const (
-	// frame is how many keys are added at a time: a page of a list, the
-	// biggest burst that an informer hands to its handlers.
+	// frame is how many keys the -frames workloads add at a time: a page of
+	// a list, the biggest burst that an informer hands to its handlers.
 	frame         = 500
 	adders        = 2
 	workers       = 2
@@ -53,23 +53,29 @@ const (
 
 // Main runs the workload named on the command line and prints its metrics.
 func Main(newSubject func(Limiter) Subject) {
-	workload := flag.String("workload", "", "ping-pong, distinct, duplicates, rate-limited or waiting")
+	workload := flag.String("workload", "", "ping-pong, distinct, duplicates, rate-limited (these three also with -frames behind) or waiting")
 	n := flag.Int("n", 1_000_000, "keys to push through the queue")
 	flag.Parse()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, 1000*time.Second)
 	subject := newSubject(limiter)
 	queue := subject.Queue
+	empty := func(int64) bool { return queue.Len() == 0 }
 
 	var metrics map[string]float64
 	switch *workload {
 	case "ping-pong":
 		metrics = pingPong(queue, *n)
 	case "distinct":
+		metrics = concurrently(queue, makeKeys(*n, *n), each(queue.Add), all(*n))
+	case "distinct-frames":
 		metrics = concurrently(queue, makeKeys(*n, *n), subject.Add, all(*n))
 	case "duplicates":
-		empty := func(int64) bool { return queue.Len() == 0 }
+		metrics = concurrently(queue, makeKeys(*n, duplicateKeys), each(queue.Add), empty)
+	case "duplicates-frames":
 		metrics = concurrently(queue, makeKeys(*n, duplicateKeys), subject.Add, empty)
 	case "rate-limited":
+		metrics = concurrently(queue, makeKeys(*n, *n), each(queue.AddRateLimited), all(*n))
+	case "rate-limited-frames":
 		metrics = concurrently(queue, makeKeys(*n, *n), subject.AddRateLimited, all(*n))
 	case "waiting":
 		metrics = waiting(queue, *n)
@@ -80,6 +86,15 @@ func Main(newSubject func(Limiter) Subject) {
 	if err := json.NewEncoder(os.Stdout).Encode(metrics); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+}
+
+// each adds one key a call.
+func each(add func(types.NamespacedName)) AddFrame {
+	return func(frame []types.NamespacedName) {
+		for _, key := range frame {
+			add(key)
+		}
 	}
 }
 

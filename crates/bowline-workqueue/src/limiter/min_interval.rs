@@ -14,8 +14,9 @@ const SWEEP_AT: usize = 1024;
 ///
 /// All additions before a time that is already set share it, so however often a key is added, it gets in line once
 /// per interval, and at most one interval late. A run that then waited for a worker can be closer to the next, and
-/// [`add`](crate::WorkQueue::add), which does not ask the limiter, is not held back. Forgetting a key changes nothing: a success does not allow
-/// an earlier run. Use it for keys that change all the time, where each run is expensive.
+/// [`add`](crate::WorkQueue::add), which does not ask the limiter, is not held back. Forgetting a key changes
+/// nothing: a success does not allow an earlier run. Use it for keys that change all the time, where each run is
+/// expensive.
 #[derive(Debug)]
 pub struct MinInterval<K> {
     interval: Duration,
