@@ -1,7 +1,7 @@
 //! Entries that wait for their time, earliest first.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use bowline_clock::Instant;
 
@@ -11,10 +11,14 @@ use crate::machine::{Appointment, Entry, Place};
 /// This many outdated records are tolerated before the heap is swept.
 const SLACK: usize = 64;
 
-/// A heap of records. A record holds as long as its entry keeps that very appointment; others are outdated, and are
+/// Records in order. A record holds as long as its entry keeps that very appointment; others are outdated, and are
 /// thrown away when they come up, or when they outnumber the ones that hold.
+///
+/// A record that is due after all that came before it goes to the end of the run, any other into the heap. Most delays
+/// of a queue are the same (the first retry, the resync), so most records are written and read in order.
 #[derive(Debug, Default)]
 pub(crate) struct Delayed {
+    run: VecDeque<Record>,
     heap: BinaryHeap<Reverse<Record>>,
     /// Entries that wait, each of which has one record that holds.
     len: usize,
@@ -43,12 +47,11 @@ impl Delayed {
 
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.heap.capacity()
+        self.run.capacity() + self.heap.capacity()
     }
 
-    #[cfg(test)]
     pub(crate) fn records(&self) -> usize {
-        self.heap.len()
+        self.run.len() + self.heap.len()
     }
 
     /// Makes an appointment for an entry, which is to be put in its place.
@@ -56,14 +59,20 @@ impl Delayed {
         let number = self.next;
         self.next += 1;
         self.len += 1;
-        self.heap.push(Reverse(Record { due, number, slot }));
+        let record = Record { due, number, slot };
+        if self.run.back().is_none_or(|last| *last < record) {
+            self.run.push_back(record);
+        } else {
+            self.heap.push(Reverse(record));
+        }
         Appointment::new(due, number)
     }
 
     /// An entry is about to leave its place; its record becomes outdated.
     pub(crate) fn remove<K, P>(&mut self, entries: &Arena<Entry<K, P>>) {
         self.len -= 1;
-        if self.heap.len() > 2 * self.len + SLACK {
+        if self.records() > 2 * self.len + SLACK {
+            self.run.retain(|record| record.holds(entries));
             self.heap.retain(|Reverse(record)| record.holds(entries));
         }
     }
@@ -75,12 +84,12 @@ impl Delayed {
         entries: &Arena<Entry<K, P>>,
         now: Instant,
     ) -> Option<(Slot, Instant)> {
-        while let Some(Reverse(record)) = self.heap.peek().copied() {
+        while let Some(record) = self.first() {
             let holds = record.holds(entries);
             if holds && record.due > now {
                 return None;
             }
-            self.heap.pop();
+            self.remove_first();
             if holds {
                 self.len -= 1;
                 return Some((record.slot, record.due));
@@ -96,10 +105,27 @@ impl Delayed {
 
     pub(crate) fn earliest<K, P>(&mut self, entries: &Arena<Entry<K, P>>) -> Option<Instant> {
         loop {
-            let Reverse(record) = *self.heap.peek()?;
+            let record = self.first()?;
             if record.holds(entries) {
                 return Some(record.due);
             }
+            self.remove_first();
+        }
+    }
+
+    fn first(&self) -> Option<Record> {
+        let heap = self.heap.peek().map(|Reverse(record)| *record);
+        match self.run.front() {
+            Some(run) => Some(heap.map_or(*run, |heap| heap.min(*run))),
+            None => heap,
+        }
+    }
+
+    fn remove_first(&mut self) {
+        let run = self.run.front();
+        if run.is_some() && self.first() == run.copied() {
+            self.run.pop_front();
+        } else {
             self.heap.pop();
         }
     }

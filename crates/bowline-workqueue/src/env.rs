@@ -4,3 +4,5 @@
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 pub(crate) use bowline_clock::{Clock, Sleep, poll_cooperate};
+
+pub(crate) use crate::lock::lock;

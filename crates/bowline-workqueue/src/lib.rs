@@ -18,6 +18,7 @@ mod item;
 mod key;
 mod limiter;
 mod list;
+mod lock;
 mod machine;
 mod metrics;
 #[cfg(test)]

@@ -86,6 +86,11 @@ pub(crate) struct Addition {
 }
 
 impl Addition {
+    /// Whether it gets nothing in line.
+    pub(crate) fn is_later(&self) -> bool {
+        self.later().is_some()
+    }
+
     fn later(&self) -> Option<Instant> {
         self.due.filter(|due| *due > self.now)
     }

@@ -113,7 +113,9 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             state.count_dropped(&self.shared, 1);
             return self.shared.release(state);
         }
-        state.promote(&self.shared);
+        if !addition.is_later() {
+            state.promote(&self.shared);
+        }
         state.add(&self.shared, key, payload, addition);
         self.shared.release(state);
     }

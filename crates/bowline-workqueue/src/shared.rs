@@ -2,14 +2,13 @@
 //! another, and what has to be done each time the first is released.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bowline_clock::{HashState, Instant};
 
 use crate::arena::Slot;
-use crate::env::{Clock, Mutex, MutexGuard};
+use crate::env::{Clock, Mutex, MutexGuard, lock};
 use crate::limiter::RateLimiter;
 use crate::machine::{Added, Addition, Machine};
 use crate::metrics::{Gauges, Metrics};
@@ -84,8 +83,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
     /// The state, to be given back by [`release`](Self::release).
     #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<K, P>> {
-        // Foreign code that runs under the lock is caught, or has nothing half done when it panics.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Releases the lock. Then whoever has to be is woken, and metrics are told.
@@ -149,7 +147,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
     }
 
     fn lock_limiter(&self) -> MutexGuard<'_, Box<dyn RateLimiter<K>>> {
-        self.limiter.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.limiter)
     }
 
     fn call_limiter<T>(

@@ -8,19 +8,18 @@ use hashbrown::{HashTable, hash_table};
 use crate::arena::{Arena, Slot};
 use crate::hash::{fold, spread};
 
-/// Keys lie side by side in an arena, and the table holds only their numbers: a million keys that fail for the
-/// first time are written one after the other instead of all over a large table.
+/// Keys lie side by side in an arena, and the table holds only their hashes and numbers: a million keys that fail for
+/// the first time are written one after the other instead of all over a large table, and are not read when it grows.
 #[derive(Debug)]
 pub(super) struct Tries<K> {
     counted: Arena<Counted<K>>,
-    table: HashTable<Slot>,
+    table: HashTable<(u32, Slot)>,
     hash: HashState,
 }
 
 #[derive(Debug)]
 struct Counted<K> {
     key: K,
-    hash: u32,
     tries: u32,
 }
 
@@ -37,18 +36,20 @@ impl<K: Eq + Hash + Clone> Tries<K> {
         let counted = &self.counted;
         let found = self.table.entry(
             spread(hash),
-            |slot| counted[*slot].key == *key,
-            |slot| spread(counted[*slot].hash),
+            |(other, slot)| *other == hash && counted[*slot].key == *key,
+            |(other, _)| spread(*other),
         );
         match found {
             hash_table::Entry::Occupied(found) => {
-                let tries = &mut self.counted[*found.get()].tries;
+                let (_, slot) = *found.get();
+                let tries = &mut self.counted[slot].tries;
                 let before = *tries;
                 *tries = before.saturating_add(1);
                 before
             }
             hash_table::Entry::Vacant(vacant) => {
-                vacant.insert(self.counted.insert(Counted { key: key.clone(), hash, tries: 1 }));
+                let slot = self.counted.insert(Counted { key: key.clone(), tries: 1 });
+                vacant.insert((hash, slot));
                 0
             }
         }
@@ -57,8 +58,9 @@ impl<K: Eq + Hash + Clone> Tries<K> {
     pub(super) fn forget(&mut self, key: &K) {
         let hash = fold(self.hash.hash_one(key));
         let counted = &self.counted;
-        if let Ok(found) = self.table.find_entry(spread(hash), |slot| counted[*slot].key == *key) {
-            let (slot, _) = found.remove();
+        let is_key = |(other, slot): &(u32, Slot)| *other == hash && counted[*slot].key == *key;
+        if let Ok(found) = self.table.find_entry(spread(hash), is_key) {
+            let ((_, slot), _) = found.remove();
             self.counted.free(slot);
         }
         if self.counted.is_empty() {
@@ -70,7 +72,7 @@ impl<K: Eq + Hash + Clone> Tries<K> {
 
     pub(super) fn get(&self, key: &K) -> u32 {
         let hash = fold(self.hash.hash_one(key));
-        let found = self.table.find(spread(hash), |slot| self.counted[*slot].key == *key);
-        found.map_or(0, |slot| self.counted[*slot].tries)
+        let is_key = |(other, slot): &(u32, Slot)| *other == hash && self.counted[*slot].key == *key;
+        self.table.find(spread(hash), is_key).map_or(0, |(_, slot)| self.counted[*slot].tries)
     }
 }

@@ -1,12 +1,17 @@
 //! Locks that the model checker schedules, and a clock that stands still until it is told to advance.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bowline_clock::Instant;
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+
+/// How a lock is waited for is the model checker's.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[derive(Clone)]
 pub struct Clock {
