@@ -1,0 +1,228 @@
+//! What is wrong with one field.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::FieldPath;
+use crate::StatusCause;
+
+/// One thing that is wrong with one field. Its text, and its form as a [`StatusCause`], are those of Kubernetes.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct FieldError {
+    /// What is wrong.
+    pub kind: FieldErrorKind,
+    /// Where.
+    pub path: FieldPath,
+    /// The value that was found; `Null` where none is shown.
+    pub value: Value,
+    /// What would have been right.
+    pub detail: String,
+}
+
+/// What can be wrong with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldErrorKind {
+    /// A value that refers to something that is not there.
+    NotFound,
+    /// A value that is missing.
+    Required,
+    /// A value that something else has already.
+    Duplicate,
+    /// A value of the right type that is not allowed.
+    Invalid,
+    /// A value that is not one of those that are allowed.
+    NotSupported,
+    /// A field that may not be set or changed.
+    Forbidden,
+    /// A text that is too long.
+    TooLong,
+    /// A list that is too long.
+    TooMany,
+    /// A value of the wrong type.
+    TypeInvalid,
+    /// Something that is the server's fault.
+    Internal,
+}
+
+impl FieldErrorKind {
+    fn text(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::Internal => "Internal error",
+        }
+    }
+
+    /// The reason of a cause.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::Internal => "InternalError",
+        }
+    }
+}
+
+impl FieldError {
+    /// `path: Invalid value: value: detail`
+    pub fn invalid(path: &FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Invalid, path, value, detail)
+    }
+
+    /// `path: Invalid value: value: detail`, for a value of the wrong type.
+    pub fn type_invalid(path: &FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::TypeInvalid, path, value, detail)
+    }
+
+    /// `path: Required value: detail`
+    pub fn required(path: &FieldPath, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Required, path, Value::Null, detail)
+    }
+
+    /// `path: Forbidden: detail`
+    pub fn forbidden(path: &FieldPath, detail: impl Into<String>) -> Self {
+        Self::new(FieldErrorKind::Forbidden, path, Value::Null, detail)
+    }
+
+    /// `path: Duplicate value: value`
+    pub fn duplicate(path: &FieldPath, value: impl Into<Value>) -> Self {
+        Self::new(FieldErrorKind::Duplicate, path, value, "")
+    }
+
+    /// `path: Not found: value`
+    pub fn not_found(path: &FieldPath, value: impl Into<Value>) -> Self {
+        Self::new(FieldErrorKind::NotFound, path, value, "")
+    }
+
+    /// `path: Unsupported value: value: supported values: "a", "b"`, in the order given.
+    pub fn not_supported(path: &FieldPath, value: impl Into<Value>, supported: &[&str]) -> Self {
+        let quoted: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let detail = if quoted.is_empty() {
+            String::new()
+        } else {
+            format!("supported values: {}", quoted.join(", "))
+        };
+        Self::new(FieldErrorKind::NotSupported, path, value, detail)
+    }
+
+    /// `path: Too long: may not be more than N bytes`
+    pub fn too_long(path: &FieldPath, limit: usize) -> Self {
+        let detail = format!("may not be more than {limit} bytes");
+        Self::new(FieldErrorKind::TooLong, path, Value::Null, detail)
+    }
+
+    /// `path: Too many: actual: must have at most N items`
+    pub fn too_many(path: &FieldPath, actual: usize, limit: usize) -> Self {
+        let items = if limit == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {limit} {items}");
+        Self::new(FieldErrorKind::TooMany, path, actual, detail)
+    }
+
+    fn new(
+        kind: FieldErrorKind,
+        path: &FieldPath,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { kind, path: path.clone(), value: value.into(), detail: detail.into() }
+    }
+
+    /// What stands behind the path: kind, value, detail.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let text = self.kind.text();
+        let shows_value = !matches!(
+            self.kind,
+            FieldErrorKind::Required
+                | FieldErrorKind::Forbidden
+                | FieldErrorKind::TooLong
+                | FieldErrorKind::Internal
+        );
+        let mut body = if shows_value { format!("{text}: {}", shown(&self.value)) } else { text.to_owned() };
+        if !self.detail.is_empty() {
+            body.push_str(": ");
+            body.push_str(&self.detail);
+        }
+        body
+    }
+
+    /// As one of the causes of a [`Status`](crate::Status).
+    #[must_use]
+    pub fn cause(&self) -> StatusCause {
+        StatusCause {
+            reason: Some(self.kind.reason().to_owned()),
+            message: Some(self.body()),
+            field: Some(self.path.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.body())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+/// A value as Go's `%q`, `%v` and `json.Marshal` show it in an error.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_worded_as_kubernetes_words_them() {
+        let path = FieldPath::new("spec").child("ports").index(0).child("name");
+        let rows = [
+            (FieldError::invalid(&path, "A", "no capitals"), r#"Invalid value: "A": no capitals"#),
+            (FieldError::invalid(&path, 7, "too many"), "Invalid value: 7: too many"),
+            (FieldError::required(&path, ""), "Required value"),
+            (FieldError::required(&path, "name it"), "Required value: name it"),
+            (FieldError::forbidden(&path, "no"), "Forbidden: no"),
+            (FieldError::duplicate(&path, "A"), r#"Duplicate value: "A""#),
+            (FieldError::not_found(&path, "A"), r#"Not found: "A""#),
+            (
+                FieldError::not_supported(&path, "A", &["B", "C"]),
+                r#"Unsupported value: "A": supported values: "B", "C""#,
+            ),
+            (FieldError::too_long(&path, 63), "Too long: may not be more than 63 bytes"),
+            (FieldError::too_many(&path, 3, 1), "Too many: 3: must have at most 1 item"),
+        ];
+        for (error, body) in rows {
+            assert_eq!(error.to_string(), format!("spec.ports[0].name: {body}"));
+            let cause = error.cause();
+            assert_eq!((cause.message.as_deref(), cause.field.as_deref()), (Some(body), Some(path.as_str())));
+        }
+    }
+
+    #[test]
+    fn the_object_itself_is_called_nil() {
+        let error = FieldError::invalid(&FieldPath::root(), json!({}), "wrong");
+        assert_eq!(error.to_string(), "<nil>: Invalid value: {}: wrong");
+    }
+}

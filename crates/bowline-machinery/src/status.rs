@@ -1,0 +1,267 @@
+//! The `Status` object: what an API server answers when there is no object to answer with, errors above all.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FieldError, GroupKind, GroupResource};
+
+/// A `v1` `Status`. As an error its constructors give the codes, reasons and messages of kube-apiserver.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    kind: String,
+    api_version: String,
+    metadata: ListMeta,
+    /// `Success` or `Failure`.
+    pub status: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// For programs, one word: `NotFound`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<StatusDetails>,
+    /// The HTTP status code.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub code: u16,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    #[serde(rename = "continue", default, skip_serializing_if = "Option::is_none")]
+    continue_token: Option<String>,
+}
+
+/// What a [`Status`] is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusDetails {
+    /// The object's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// The object's group.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The object's kind; the resource in most errors, as kube-apiserver has it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The object's uid.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Each thing that is wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<StatusCause>,
+    /// When to try again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: u16,
+}
+
+/// One of the things that are wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusCause {
+    /// For programs, one word: `FieldValueInvalid`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The field it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u16) -> bool {
+    *number == 0
+}
+
+impl Status {
+    /// A success; deletes answer with it.
+    #[must_use]
+    pub fn success(details: StatusDetails) -> Self {
+        let mut status = Self::failure(200, "", "");
+        "Success".clone_into(&mut status.status);
+        status.details = Some(details);
+        status.code = 0;
+        status
+    }
+
+    /// Any failure.
+    #[must_use]
+    pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            kind: "Status".to_owned(),
+            api_version: "v1".to_owned(),
+            metadata: ListMeta::default(),
+            status: "Failure".to_owned(),
+            message: message.into(),
+            reason: reason.to_owned(),
+            details: None,
+            code,
+        }
+    }
+
+    /// 400: the request makes no sense.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::failure(400, "BadRequest", message)
+    }
+
+    /// 401: nobody knows who asks.
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        Self::failure(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 for an object.
+    #[must_use]
+    pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
+        let message = match (name, resource.resource.as_str()) {
+            ("", "") => format!("forbidden: {why}"),
+            ("", _) => format!("{resource} is forbidden: {why}"),
+            _ => format!("{resource} {name:?} is forbidden: {why}"),
+        };
+        Self::failure(403, "Forbidden", message).about(resource, name)
+    }
+
+    /// 404 for an object.
+    #[must_use]
+    pub fn not_found(resource: &GroupResource, name: &str) -> Self {
+        Self::failure(404, "NotFound", format!("{resource} {name:?} not found")).about(resource, name)
+    }
+
+    /// 404 for a path that leads nowhere.
+    #[must_use]
+    pub fn no_such_path() -> Self {
+        let mut status = Self::failure(404, "NotFound", "the server could not find the requested resource");
+        status.details = Some(StatusDetails::default());
+        status
+    }
+
+    /// 405 for a verb that a resource does not have.
+    #[must_use]
+    pub fn method_not_supported(resource: &GroupResource, verb: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind {:?}", resource.to_string());
+        Self::failure(405, "MethodNotAllowed", message).about(resource, "")
+    }
+
+    /// 409: a create of what exists.
+    #[must_use]
+    pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
+        Self::failure(409, "AlreadyExists", format!("{resource} {name:?} already exists"))
+            .about(resource, name)
+    }
+
+    /// 409: somebody else was faster, or a precondition does not hold.
+    #[must_use]
+    pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
+        Self::failure(409, "Conflict", message).about(resource, name)
+    }
+
+    /// 410: a revision, or a continue token, that is no longer there.
+    #[must_use]
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::failure(410, "Expired", message)
+    }
+
+    /// 413: a body that is too long.
+    #[must_use]
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::failure(413, "RequestEntityTooLarge", message)
+    }
+
+    /// 415: a body of a type that the server does not read.
+    #[must_use]
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::failure(415, "UnsupportedMediaType", message)
+    }
+
+    /// 422: an object with these errors. An object with several is told them in one message.
+    #[must_use]
+    pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
+        let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+        for error in errors {
+            let text = error.to_string();
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let list = match texts.as_slice() {
+            [] => String::new(),
+            [one] => format!(": {one}"),
+            several => format!(": [{}]", several.join(", ")),
+        };
+        let mut status = Self::failure(422, "Invalid", format!("{kind} {name:?} is invalid{list}"));
+        status.details = Some(StatusDetails {
+            name: name.to_owned(),
+            group: kind.group.clone(),
+            kind: kind.kind.clone(),
+            causes: errors.iter().map(FieldError::cause).collect(),
+            ..StatusDetails::default()
+        });
+        status
+    }
+
+    /// 429: too much at once.
+    #[must_use]
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u16) -> Self {
+        let mut status = Self::failure(429, "TooManyRequests", message);
+        status.details = Some(StatusDetails { retry_after_seconds, ..StatusDetails::default() });
+        status
+    }
+
+    /// 500: the server's own fault.
+    #[must_use]
+    pub fn internal(message: impl fmt::Display) -> Self {
+        let text = message.to_string();
+        let mut status = Self::failure(500, "InternalError", format!("Internal error occurred: {text}"));
+        let cause = StatusCause { message: Some(text), ..StatusCause::default() };
+        status.details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
+        status
+    }
+
+    /// 504: a revision that has not come yet.
+    #[must_use]
+    pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
+        let message = format!("Too large resource version: {asked}, current: {current}");
+        let mut status = Self::failure(504, "Timeout", format!("Timeout: {message}"));
+        let cause = StatusCause {
+            reason: Some("ResourceVersionTooLarge".to_owned()),
+            message: Some("Too large resource version".to_owned()),
+            field: None,
+        };
+        status.details =
+            Some(StatusDetails { causes: vec![cause], retry_after_seconds: 1, ..StatusDetails::default() });
+        status
+    }
+
+    /// With a token that goes on where a list expired.
+    #[must_use]
+    pub fn with_continue(mut self, token: String) -> Self {
+        self.metadata.continue_token = Some(token);
+        self
+    }
+
+    /// With what it is about; causes that are there already stay.
+    #[must_use]
+    pub fn about(mut self, resource: &GroupResource, name: &str) -> Self {
+        let details = self.details.get_or_insert_default();
+        name.clone_into(&mut details.name);
+        resource.group.clone_into(&mut details.group);
+        resource.resource.clone_into(&mut details.kind);
+        self
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.reason)
+    }
+}
+
+impl std::error::Error for Status {}
