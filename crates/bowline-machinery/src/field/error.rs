@@ -19,6 +19,8 @@ pub struct FieldError {
     pub value: Value,
     /// What would have been right.
     pub detail: String,
+    /// How the value is shown, where its own order of fields would not be that of Go's struct.
+    shown: Option<String>,
 }
 
 /// What can be wrong with a field.
@@ -85,6 +87,17 @@ impl FieldError {
         Self::new(FieldErrorKind::Invalid, path, value, detail)
     }
 
+    /// `path: Invalid value: shown: detail`, for an object whose fields stand in another order in Go than here.
+    pub fn invalid_shown(
+        path: &FieldPath,
+        value: impl Into<Value>,
+        shown: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let error = Self::new(FieldErrorKind::Invalid, path, value, detail);
+        Self { shown: Some(shown.into()), ..error }
+    }
+
     /// `path: Invalid value: value: detail`, for a value of the wrong type.
     pub fn type_invalid(path: &FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::TypeInvalid, path, value, detail)
@@ -140,7 +153,7 @@ impl FieldError {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { kind, path: path.clone(), value: value.into(), detail: detail.into() }
+        Self { kind, path: path.clone(), value: value.into(), detail: detail.into(), shown: None }
     }
 
     /// What stands behind the path: kind, value, detail.
@@ -154,7 +167,11 @@ impl FieldError {
                 | FieldErrorKind::TooLong
                 | FieldErrorKind::Internal
         );
-        let mut body = if shows_value { format!("{text}: {}", shown(&self.value)) } else { text.to_owned() };
+        let mut body = text.to_owned();
+        if shows_value {
+            body.push_str(": ");
+            body.push_str(&self.shown.clone().unwrap_or_else(|| shown(&self.value)));
+        }
         if !self.detail.is_empty() {
             body.push_str(": ");
             body.push_str(&self.detail);
@@ -201,6 +218,7 @@ mod tests {
         let rows = [
             (FieldError::invalid(&path, "A", "no capitals"), r#"Invalid value: "A": no capitals"#),
             (FieldError::invalid(&path, 7, "too many"), "Invalid value: 7: too many"),
+            (FieldError::invalid_shown(&path, json!({}), "{…}", "no"), "Invalid value: {…}: no"),
             (FieldError::required(&path, ""), "Required value"),
             (FieldError::required(&path, "name it"), "Required value: name it"),
             (FieldError::forbidden(&path, "no"), "Forbidden: no"),
