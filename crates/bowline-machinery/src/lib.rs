@@ -4,7 +4,9 @@
 mod field;
 mod name;
 mod object_meta;
+mod quote;
 mod resource;
+mod selector;
 mod status;
 
 pub use field::{FieldError, FieldErrorKind, FieldPath};
@@ -20,4 +22,8 @@ pub use object_meta::{
     validate_object_meta_update,
 };
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use selector::{
+    FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
+    LabelSelector, LabelSelectorError, Labels, validate_label_selector,
+};
 pub use status::{Status, StatusCause, StatusDetails};

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::FieldPath;
 use crate::StatusCause;
+use crate::quote::quoted;
 
 /// One thing that is wrong with one field. Its text, and its form as a [`StatusCause`], are those of Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
@@ -202,6 +203,7 @@ impl std::error::Error for FieldError {}
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
+        Value::String(text) => quoted(text),
         value => value.to_string(),
     }
 }

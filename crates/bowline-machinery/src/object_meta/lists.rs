@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{invalid, text, texts};
+use crate::quote::is_printable;
 use crate::{
     FieldError, FieldPath, GroupVersion, GroupVersionKind, validate_label_value, validate_qualified_name,
 };
@@ -139,14 +140,4 @@ pub(super) fn validate_managed_fields(entries: &Value, path: &FieldPath) -> Vec<
         }
     }
     errors
-}
-
-/// Whether Go's `unicode.IsPrint` would have it. `escape_debug` escapes what is not printable; behind a
-/// letter it leaves marks alone.
-fn is_printable(character: char) -> bool {
-    match character {
-        ' ' => true,
-        _ if character.is_whitespace() || character.is_control() => false,
-        _ => !format!("a{character}").escape_debug().to_string().contains("\\u{"),
-    }
 }

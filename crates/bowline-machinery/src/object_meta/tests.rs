@@ -148,7 +148,7 @@ fn managed_fields_are_checked_entry_by_entry() {
         [
             "metadata.managedFields[1].operation: Invalid value: \"Do\": must be `Apply` or `Update`",
             "metadata.managedFields[1].fieldsType: Invalid value: \"V2\": must be `FieldsV1`",
-            "metadata.managedFields[1].manager: Invalid value: \"a\\u0007\": invalid character U+0007 (at position 1)",
+            "metadata.managedFields[1].manager: Invalid value: \"a\\a\": invalid character U+0007 (at position 1)",
             "metadata.managedFields[1].subresource: Too long: may not be more than 256 bytes",
         ]
     );
