@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::FieldPath;
 use crate::StatusCause;
+use crate::quote::quoted;
 
 /// One thing that is wrong with one field. Its text, and its form as a [`StatusCause`], are those of Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub struct FieldError {
     pub value: Value,
     /// What would have been right.
     pub detail: String,
+    /// How the value is shown, where its own order of fields would not be that of Go's struct.
+    shown: Option<String>,
 }
 
 /// What can be wrong with a field.
@@ -85,6 +88,17 @@ impl FieldError {
         Self::new(FieldErrorKind::Invalid, path, value, detail)
     }
 
+    /// `path: Invalid value: shown: detail`, for an object whose fields stand in another order in Go than here.
+    pub fn invalid_shown(
+        path: &FieldPath,
+        value: impl Into<Value>,
+        shown: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let error = Self::new(FieldErrorKind::Invalid, path, value, detail);
+        Self { shown: Some(shown.into()), ..error }
+    }
+
     /// `path: Invalid value: value: detail`, for a value of the wrong type.
     pub fn type_invalid(path: &FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::TypeInvalid, path, value, detail)
@@ -140,7 +154,7 @@ impl FieldError {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { kind, path: path.clone(), value: value.into(), detail: detail.into() }
+        Self { kind, path: path.clone(), value: value.into(), detail: detail.into(), shown: None }
     }
 
     /// What stands behind the path: kind, value, detail.
@@ -154,7 +168,11 @@ impl FieldError {
                 | FieldErrorKind::TooLong
                 | FieldErrorKind::Internal
         );
-        let mut body = if shows_value { format!("{text}: {}", shown(&self.value)) } else { text.to_owned() };
+        let mut body = text.to_owned();
+        if shows_value {
+            body.push_str(": ");
+            body.push_str(&self.shown.clone().unwrap_or_else(|| shown(&self.value)));
+        }
         if !self.detail.is_empty() {
             body.push_str(": ");
             body.push_str(&self.detail);
@@ -185,6 +203,7 @@ impl std::error::Error for FieldError {}
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
+        Value::String(text) => quoted(text),
         value => value.to_string(),
     }
 }
@@ -201,6 +220,7 @@ mod tests {
         let rows = [
             (FieldError::invalid(&path, "A", "no capitals"), r#"Invalid value: "A": no capitals"#),
             (FieldError::invalid(&path, 7, "too many"), "Invalid value: 7: too many"),
+            (FieldError::invalid_shown(&path, json!({}), "{…}", "no"), "Invalid value: {…}: no"),
             (FieldError::required(&path, ""), "Required value"),
             (FieldError::required(&path, "name it"), "Required value: name it"),
             (FieldError::forbidden(&path, "no"), "Forbidden: no"),
