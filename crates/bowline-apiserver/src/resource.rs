@@ -115,6 +115,11 @@ pub(crate) trait Behaviour: Send + Sync {
     /// Their names, in the order in which they are told to somebody who asked for another.
     fn field_names(&self) -> Vec<String>;
 
+    /// What somebody is told who selects by another field.
+    fn unknown_field(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
+    }
+
     fn allows_create_on_update(&self) -> bool {
         false
     }
@@ -131,6 +136,11 @@ pub(crate) trait Behaviour: Send + Sync {
     /// For how long an object stays when it is deleted with these many seconds asked for. `None`: it goes at once.
     fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
+    }
+
+    /// Objects that may not be deleted at all.
+    fn check_delete(&self, _name: &str) -> Result<(), Status> {
+        Ok(())
     }
 
     /// When an object is marked as to be deleted.
