@@ -1,6 +1,7 @@
 //! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
+pub mod facts;
 mod field;
 mod name;
 mod object_meta;
