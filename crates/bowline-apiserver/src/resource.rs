@@ -39,6 +39,15 @@ pub(crate) struct Subresource {
     pub(crate) verbs: Vec<Verb>,
 }
 
+/// Where the numbers of a `scale` subresource stand in an object, as JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    /// A text, or a label selector object.
+    pub(crate) selector: Option<String>,
+}
+
 /// How `metadata.generation` moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
@@ -55,6 +64,12 @@ pub(crate) enum Generation {
 pub(crate) enum Part {
     Main,
     Status,
+    /// The finalizers of a namespace's spec.
+    Finalize,
+    /// Of a pod.
+    EphemeralContainers,
+    /// The node of a pod.
+    Binding,
 }
 
 /// How unknown and repeated fields of a request are taken.
@@ -135,6 +150,11 @@ pub(crate) trait Behaviour: Send + Sync {
 
     /// For how long an object stays when it is deleted with these many seconds asked for. `None`: it goes at once.
     fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Where the numbers of the `scale` subresource stand, if there is one.
+    fn scale(&self) -> Option<Scale> {
         None
     }
 
