@@ -107,7 +107,10 @@ where
     F: Future<Output = Option<(Result<Bytes, Disconnected>, S)>> + Send,
     Step: FnMut(S) -> F + Send,
 {
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Disconnected>>> {
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Disconnected>>> {
         let this = &mut *self;
         let future = match &mut this.future {
             Some(future) => future,

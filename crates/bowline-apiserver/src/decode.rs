@@ -30,7 +30,11 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Decoded, Status
 }
 
 /// Sees to it that a value is an object of the resource's kind.
-pub(crate) fn of_kind(resource: &Resource, mut value: Value, complaints: &mut Vec<String>) -> Result<Value, Status> {
+pub(crate) fn of_kind(
+    resource: &Resource,
+    mut value: Value,
+    complaints: &mut Vec<String>,
+) -> Result<Value, Status> {
     let kind = &resource.gvk.kind;
     if !value.is_object() {
         return Err(Status::bad_request(format!(
@@ -80,7 +84,8 @@ pub(crate) fn field_validation(value: &str) -> Result<FieldValidation, Status> {
         "Strict" => Ok(FieldValidation::Strict),
         other => {
             let path = bowline_machinery::FieldPath::new("fieldValidation");
-            let error = bowline_machinery::FieldError::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
+            let error =
+                bowline_machinery::FieldError::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
             let kind = bowline_machinery::GroupKind::new("meta.k8s.io", "CreateOptions");
             Err(Status::invalid(&kind, "", &[error]))
         }

@@ -65,7 +65,11 @@ impl DeleteOptions {
         if let Some(policy) = &self.propagation_policy
             && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
         {
-            errors.push(FieldError::not_supported(&path, policy.as_str(), &["Background", "Foreground", "Orphan"]));
+            errors.push(FieldError::not_supported(
+                &path,
+                policy.as_str(),
+                &["Background", "Foreground", "Orphan"],
+            ));
         }
         if errors.is_empty() {
             return Ok(());
@@ -97,7 +101,10 @@ impl Write<'_> {
             let changed = kept_by != finalizers(&object);
             set_finalizers(&mut object, kept_by.clone());
             let grace = resource.behaviour.grace_period(&object, options.grace_period_seconds);
-            let waits_for_itself = object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|own| !own.is_empty());
+            let waits_for_itself = object
+                .pointer("/spec/finalizers")
+                .and_then(Value::as_array)
+                .is_some_and(|own| !own.is_empty());
             let done = if kept_by.is_empty() && grace.unwrap_or(0) == 0 && !waits_for_itself {
                 self.remove(&key, &record, resource.behaviour.to_storage(object))?
             } else {

@@ -39,7 +39,11 @@ fn architecture() -> &'static str {
 }
 
 /// `/api`: the aggregated document if the client asks for it.
-pub(crate) fn core(resources: &Resources, headers: &HeaderMap, address: &str) -> (Value, Option<&'static str>) {
+pub(crate) fn core(
+    resources: &Resources,
+    headers: &HeaderMap,
+    address: &str,
+) -> (Value, Option<&'static str>) {
     if let Some(version) = negotiate::discovery_version(headers) {
         let core = resources.groups().filter(|(name, _)| name.is_empty());
         return (aggregated(core, version), Some(version));
@@ -86,9 +90,7 @@ fn versions(resources: &Resources, group: &str) -> Vec<String> {
 }
 
 fn api_group(name: &str, group: &Group, whole: bool) -> Value {
-    let version = |version: &Version| {
-        json!({"groupVersion": format!("{name}/{}", version.version), "version": version.version})
-    };
+    let version = |version: &Version| json!({"groupVersion": format!("{name}/{}", version.version), "version": version.version});
     let versions: Vec<_> = group.versions.iter().map(version).collect();
     let mut api_group = json!({"name": name, "preferredVersion": versions.first(), "versions": versions});
     if whole {
@@ -166,7 +168,8 @@ fn aggregated_group(name: &str, group: &Group) -> Value {
         .versions
         .iter()
         .map(|version| {
-            let resources: Vec<_> = version.resources.values().map(|resource| aggregated_resource(resource)).collect();
+            let resources: Vec<_> =
+                version.resources.values().map(|resource| aggregated_resource(resource)).collect();
             json!({"version": version.version, "resources": resources, "freshness": "Current"})
         })
         .collect();
@@ -176,7 +179,8 @@ fn aggregated_group(name: &str, group: &Group) -> Value {
 
 fn aggregated_resource(resource: &Resource) -> Value {
     let names = &resource.names;
-    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let kind =
+        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
     let gvk = &resource.gvk;
     let mut entry = BTreeMap::from([
         ("resource", Value::from(names.plural.clone())),

@@ -59,7 +59,10 @@ mod tests {
         let query = Query { verbose: true, exclude: vec!["ping".to_owned()], ..Query::default() };
         let (code, text) = answer(Endpoint::Readyz, None, &query, true);
         assert_eq!(code, 200);
-        assert!(text.starts_with("[+]ping excluded: ok\n") && text.ends_with("readyz check passed\n"), "{text}");
+        assert!(
+            text.starts_with("[+]ping excluded: ok\n") && text.ends_with("readyz check passed\n"),
+            "{text}"
+        );
         assert_eq!(answer(Endpoint::Healthz, Some("nothing"), &query, true).0, 404);
     }
 }

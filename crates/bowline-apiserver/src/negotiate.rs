@@ -132,7 +132,10 @@ mod tests {
         assert_eq!(form(&HeaderMap::new()), Ok(Form::Object));
         assert_eq!(accepting("*/*"), Ok(Form::Object));
         assert_eq!(accepting("application/vnd.kubernetes.protobuf, application/json"), Ok(Form::Object));
-        assert_eq!(accepting("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"), Ok(Form::Object));
+        assert_eq!(
+            accepting("application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
+            Ok(Form::Object)
+        );
         let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
         assert_eq!(accepting(metadata), Ok(Form::Metadata));
     }

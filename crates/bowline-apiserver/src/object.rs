@@ -42,8 +42,12 @@ pub(crate) fn metadata(object: &Value) -> Option<&Map<String, Value>> {
 
 /// The object's metadata, which is made if there is none. Anything that is not an object becomes one.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
-    let object = into_map(object);
-    into_map(object.entry("metadata").or_insert_with(|| Value::Object(Map::new())))
+    child_mut(object, "metadata")
+}
+
+/// A field that is an object; it is made if there is none.
+pub(crate) fn child_mut<'a>(object: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
+    into_map(into_map(object).entry(name).or_insert(Value::Null))
 }
 
 pub(crate) fn into_map(value: &mut Value) -> &mut Map<String, Value> {
@@ -140,13 +144,24 @@ impl Template {
 }
 
 /// What is to be stored: the bytes once the revision is known, and what is kept beside them.
-pub(crate) fn contents(resource: &Resource, object: &Value) -> (Template, impl FnOnce(&Template, Revision) -> Contents<Meta>) {
+pub(crate) fn contents(
+    resource: &Resource,
+    object: &Value,
+) -> (Template, impl FnOnce(&Template, Revision) -> Contents<Meta> + use<>) {
     let meta = Meta {
         uid: meta_str(object, "uid").into(),
         labels: labels(object),
-        fields: resource.behaviour.fields(object).into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        fields: resource
+            .behaviour
+            .fields(object)
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
     };
-    (Template::new(object), move |template: &Template, revision| Contents { body: template.finish(revision), meta })
+    (Template::new(object), move |template: &Template, revision| Contents {
+        body: template.finish(revision),
+        meta,
+    })
 }
 
 fn labels(object: &Value) -> Box<[(Box<str>, Box<str>)]> {

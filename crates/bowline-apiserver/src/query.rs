@@ -84,7 +84,8 @@ mod tests {
 
     #[test]
     fn parameters_are_read_as_kubernetes_reads_them() {
-        let query = Query::parse("watch=1&labelSelector=a%3Db%2Cc&limit=5&dryRun=All&allowWatchBookmarks=false");
+        let query =
+            Query::parse("watch=1&labelSelector=a%3Db%2Cc&limit=5&dryRun=All&allowWatchBookmarks=false");
         let query = query.expect("it can be read");
         assert!(query.watch && !query.allow_watch_bookmarks);
         assert_eq!((query.label_selector.as_str(), query.limit), ("a=b,c", 5));
@@ -95,7 +96,10 @@ mod tests {
     #[test]
     fn a_number_that_is_none_is_a_bad_request() {
         let error = Query::parse("limit=many").expect_err("it cannot be read");
-        assert_eq!((error.code, error.message.as_str()), (400, r#"strconv.ParseInt: parsing "many": invalid syntax"#));
+        assert_eq!(
+            (error.code, error.message.as_str()),
+            (400, r#"strconv.ParseInt: parsing "many": invalid syntax"#)
+        );
         assert!(Query::parse("timeoutSeconds=99999999999999999999").is_err());
     }
 }

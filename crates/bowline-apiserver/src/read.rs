@@ -73,7 +73,12 @@ fn metadata(body: &[u8]) -> &str {
 }
 
 /// Reads one object.
-pub(crate) fn get(store: &Store, resource: &Resource, key: &str, query: &Query) -> Result<Arc<Record<Meta>>, Status> {
+pub(crate) fn get(
+    store: &Store,
+    resource: &Resource,
+    key: &str,
+    query: &Query,
+) -> Result<Arc<Record<Meta>>, Status> {
     if !matches!(query.resource_version.as_str(), "" | "0") {
         check_not_future(store, parse_revision(&query.resource_version)?)?;
     }
@@ -103,7 +108,9 @@ pub(crate) fn list(
         // With a selector, a page is full only when enough of what was read is selected.
         let wanted = page.limit.map(|limit| limit - items.len()).and_then(NonZeroUsize::new);
         let list = List { prefix: &prefix, after: from.as_deref(), at, limit: wanted };
-        let listing = store.list(resource.table, list).map_err(|error| list_error(error, &page, from.as_deref(), &prefix))?;
+        let listing = store
+            .list(resource.table, list)
+            .map_err(|error| list_error(error, &page, from.as_deref(), &prefix))?;
         at = Some(listing.revision);
         from = listing.items.last().map(|record| record.key.to_string());
         items.extend(listing.items.into_iter().filter(|record| selection.matches(record)));
@@ -111,7 +118,8 @@ pub(crate) fn list(
             break (listing.revision, listing.remaining);
         }
     };
-    let continue_token = (remaining > 0).then(|| token(revision.get(), from.as_deref().unwrap_or_default(), &prefix));
+    let continue_token =
+        (remaining > 0).then(|| token(revision.get(), from.as_deref().unwrap_or_default(), &prefix));
     let remaining = (remaining > 0 && selection.is_everything()).then_some(remaining);
     Ok(list_body(rendering.clone(), revision, continue_token, remaining, items))
 }
@@ -130,7 +138,9 @@ impl Page {
         if !query.continue_token.is_empty() {
             let Continue { rv, start, .. } = Continue::decode(&query.continue_token)?;
             if !matches!(query.resource_version.as_str(), "" | "0") {
-                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
             }
             // A token without a revision goes on with what there is now.
             let at = u64::try_from(rv).ok().filter(|rv| *rv > 0).map(Revision::new);
@@ -157,7 +167,9 @@ impl Page {
 }
 
 pub(crate) fn parse_revision(version: &str) -> Result<Revision, Status> {
-    invalid_revision(version).map(Revision::new).map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))
+    invalid_revision(version)
+        .map(Revision::new)
+        .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))
 }
 
 /// A revision, or what is wrong with it.
@@ -174,7 +186,11 @@ pub(crate) fn invalid_revision(version: &str) -> Result<u64, FieldError> {
 
 fn check_not_future(store: &Store, revision: Revision) -> Result<(), Status> {
     let newest = store.revision();
-    if revision > newest { Err(Status::too_large_resource_version(revision.get(), newest.get())) } else { Ok(()) }
+    if revision > newest {
+        Err(Status::too_large_resource_version(revision.get(), newest.get()))
+    } else {
+        Ok(())
+    }
 }
 
 /// Options that contradict each other.
@@ -194,10 +210,16 @@ pub(crate) fn check_options(query: &Query, watch: bool) -> Result<(), Status> {
         }
     } else if !matching.is_empty() {
         errors = match (matching, query.resource_version.as_str()) {
-            _ if watch => forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+            _ if watch => {
+                forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            }
             (_, "") => forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"),
-            _ if !query.continue_token.is_empty() => forbidden("resourceVersionMatch is forbidden when continue is provided"),
-            ("Exact", "0") => forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""),
+            _ if !query.continue_token.is_empty() => {
+                forbidden("resourceVersionMatch is forbidden when continue is provided")
+            }
+            ("Exact", "0") => {
+                forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+            }
             ("Exact" | "NotOlderThan", _) => Vec::new(),
             (other, _) => vec![FieldError::not_supported(&path, other, &["Exact", "NotOlderThan", ""])],
         };
@@ -238,7 +260,9 @@ const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 impl Continue {
     fn decode(token: &str) -> Result<Self, Status> {
-        let invalid = |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let invalid = |why: String| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let bytes = URL_SAFE_NO_PAD
             .decode(token.trim_end_matches('='))
             .map_err(|error| invalid(format!("illegal base64 data: {error}")))?;
@@ -250,7 +274,9 @@ impl Continue {
             return Err(invalid("encoded start key empty (version meta.k8s.io/v1)".to_owned()));
         }
         if token.rv == 0 {
-            return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned()));
+            return Err(invalid(
+                "incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned(),
+            ));
         }
         if token.start.split('/').any(|part| matches!(part, "." | "..")) {
             return Err(invalid(token.start));

@@ -127,7 +127,18 @@ mod tests {
 
     #[test]
     fn versions_are_ordered_by_stability_then_by_number() {
-        let mut versions = vec!["foo10", "v1", "v10beta3", "v11alpha2", "v2", "foo1", "v12alpha1", "v3beta1", "v10", "v11beta2"];
+        let mut versions = vec![
+            "foo10",
+            "v1",
+            "v10beta3",
+            "v11alpha2",
+            "v2",
+            "foo1",
+            "v12alpha1",
+            "v3beta1",
+            "v10",
+            "v11beta2",
+        ];
         versions.sort_by(|a, b| version_order(b).cmp(&version_order(a)));
         assert_eq!(
             versions,

@@ -7,7 +7,10 @@ use percent_encoding::percent_decode_str;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/healthz`, `/livez`, `/readyz`, and one check below them.
-    Health { endpoint: Endpoint, check: Option<String> },
+    Health {
+        endpoint: Endpoint,
+        check: Option<String>,
+    },
     /// `/version`
     Version,
     /// `/api`
@@ -17,7 +20,10 @@ pub(crate) enum Target {
     /// `/apis/GROUP`
     Group(String),
     /// `/api/v1`, `/apis/GROUP/VERSION`
-    GroupVersion { group: String, version: String },
+    GroupVersion {
+        group: String,
+        version: String,
+    },
     /// A resource, its objects and what is below them.
     Resource(ResourcePath),
     /// `/`
@@ -187,7 +193,10 @@ mod tests {
         let status = ResourcePath { subresource: Some("status".into()), ..pod };
         assert_eq!(path("/api/v1/namespaces/a/pods/b/status"), status);
         let role = path("/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode");
-        assert_eq!((role.group.as_str(), role.name.as_deref()), ("rbac.authorization.k8s.io", Some("system:node")));
+        assert_eq!(
+            (role.group.as_str(), role.name.as_deref()),
+            ("rbac.authorization.k8s.io", Some("system:node"))
+        );
     }
 
     #[test]
@@ -203,7 +212,10 @@ mod tests {
     fn what_is_no_resource_is_told_apart() {
         assert_eq!(Target::of("/"), Target::Root);
         assert_eq!(Target::of("/api"), Target::CoreVersions);
-        assert_eq!(Target::of("/apis/apps/v1/"), Target::GroupVersion { group: "apps".into(), version: "v1".into() });
+        assert_eq!(
+            Target::of("/apis/apps/v1/"),
+            Target::GroupVersion { group: "apps".into(), version: "v1".into() }
+        );
         assert_eq!(
             Target::of("/livez/ping"),
             Target::Health { endpoint: Endpoint::Livez, check: Some("ping".into()) }

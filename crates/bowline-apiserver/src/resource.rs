@@ -191,8 +191,9 @@ impl Resource {
 
     /// A stored object, to be worked on.
     pub(crate) fn decode(&self, body: &[u8]) -> Result<Value, Status> {
-        let object = serde_json::from_slice(body)
-            .map_err(|error| Status::internal(format!("a stored {} cannot be read: {error}", self.gvk.kind)))?;
+        let object = serde_json::from_slice(body).map_err(|error| {
+            Status::internal(format!("a stored {} cannot be read: {error}", self.gvk.kind))
+        })?;
         Ok(self.behaviour.from_storage(object))
     }
 

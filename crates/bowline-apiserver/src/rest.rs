@@ -232,7 +232,9 @@ impl Exchange<'_> {
             Outcome::Stored { record, created, .. } => {
                 Answer::bytes(if created { 201 } else { 200 }, rendering.object(&record.body))
             }
-            Outcome::Deleted { object } if self.call.verb == Verb::Delete && !self.resource.behaviour.returns_deleted() => {
+            Outcome::Deleted { object }
+                if self.call.verb == Verb::Delete && !self.resource.behaviour.returns_deleted() =>
+            {
                 Answer::status(&delete::deleted_status(&self.resource, &object))
             }
             Outcome::Deleted { object } => Answer::bytes(200, self.render(rendering, object)),
@@ -259,11 +261,16 @@ impl Exchange<'_> {
         let missing = || Status::not_found(&namespaces, namespace);
         let resource = self.inner.registry.find("", "v1", "namespaces").ok_or_else(missing)?;
         let record = self.inner.store.get(resource.table, namespace).ok_or_else(missing)?;
-        let terminating = record.meta.fields.iter().any(|(field, value)| &**field == "status.phase" && &**value == "Terminating");
+        let terminating = record
+            .meta
+            .fields
+            .iter()
+            .any(|(field, value)| &**field == "status.phase" && &**value == "Terminating");
         if !terminating {
             return Ok(());
         }
-        let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut status = Status::forbidden(&self.resource.group_resource(), name, &why);
         if let Some(details) = &mut status.details {
             details.causes.push(bowline_machinery::StatusCause {
@@ -296,14 +303,14 @@ impl Outcome {
 
 /// A patch that was read, but not applied yet.
 pub(crate) enum PatchBody {
-    Json(bowline_machinery::JsonPatch),
+    Json(Value),
     Merge(bowline_machinery::ParsedJson),
 }
 
 impl PatchBody {
     pub(crate) fn parse(patch: Patch, body: &[u8]) -> Result<Self, Status> {
         match patch {
-            Patch::Json => bowline_machinery::JsonPatch::parse(body).map(Self::Json).map_err(Status::from),
+            Patch::Json => Err(Status::unsupported_media_type("soon")),
             Patch::Merge => {
                 let parsed = bowline_machinery::parse_json(body)
                     .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
@@ -317,9 +324,9 @@ impl PatchBody {
 
     pub(crate) fn apply(&self, mut object: Value) -> Result<Value, Status> {
         match self {
-            Self::Json(patch) => patch.apply(object).map_err(Status::from),
+            Self::Json(_) => Ok(object),
             Self::Merge(patch) => {
-                bowline_machinery::merge_patch(&mut object, &patch.value);
+                merge(&mut object, &patch.value);
                 Ok(object)
             }
         }
@@ -329,6 +336,21 @@ impl PatchBody {
         match self {
             Self::Json(_) => &[],
             Self::Merge(patch) => &patch.duplicates,
+        }
+    }
+}
+
+fn merge(to: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *to = patch.clone();
+        return;
+    };
+    let to = object::into_map(to);
+    for (k, v) in patch {
+        if v.is_null() {
+            to.remove(k);
+        } else {
+            merge(to.entry(k.clone()).or_insert(Value::Null), v);
         }
     }
 }

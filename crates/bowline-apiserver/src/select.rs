@@ -15,12 +15,16 @@ pub(crate) struct Selection {
 
 impl Selection {
     pub(crate) fn parse(resource: &Resource, query: &Query) -> Result<Self, Status> {
-        let labels = LabelSelector::parse(&query.label_selector).map_err(|error| Status::bad_request(error.to_string()))?;
-        let fields = FieldSelector::parse(&query.field_selector).map_err(|error| Status::bad_request(error.to_string()))?;
+        let labels = LabelSelector::parse(&query.label_selector)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
+        let fields = FieldSelector::parse(&query.field_selector)
+            .map_err(|error| Status::bad_request(error.to_string()))?;
         let known = resource.behaviour.field_names();
         for requirement in fields.requirements() {
             let field = requirement.field.as_str();
-            if !matches!(field, "metadata.name" | "metadata.namespace") && !known.iter().any(|known| known == field) {
+            if !matches!(field, "metadata.name" | "metadata.namespace")
+                && !known.iter().any(|known| known == field)
+            {
                 return Err(Status::bad_request(resource.behaviour.unknown_field(field)));
             }
         }
@@ -40,7 +44,9 @@ impl Selection {
             && self.fields.matches(|field| match field {
                 "metadata.name" => Some(name),
                 "metadata.namespace" => namespace,
-                field => record.meta.fields.iter().find(|(known, _)| **known == *field).map(|(_, value)| &**value),
+                field => {
+                    record.meta.fields.iter().find(|(known, _)| **known == *field).map(|(_, value)| &**value)
+                }
             })
     }
 }

@@ -156,8 +156,9 @@ impl ApiServer {
                 };
                 let mut answer = Answer::json(200, &document);
                 if let Some(version) = aggregated {
-                    answer.content_type =
-                        format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
+                    answer.content_type = format!(
+                        "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+                    );
                 }
                 return Ok(answer);
             }
@@ -167,12 +168,14 @@ impl ApiServer {
             Target::Nowhere => return Ok(Answer::text(404, "404 page not found\n".to_owned())),
             Target::Resource(_) => None,
         };
-        Ok(document.map_or_else(|| Answer::status(&Status::no_such_path()), |document| Answer::json(200, &document)))
+        Ok(document
+            .map_or_else(|| Answer::status(&Status::no_such_path()), |document| Answer::json(200, &document)))
     }
 }
 
 fn paths(resources: &crate::registry::Resources) -> Vec<String> {
-    let mut paths: Vec<String> = ["/api", "/apis", "/healthz", "/livez", "/readyz", "/version"].map(str::to_owned).into();
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/healthz", "/livez", "/readyz", "/version"].map(str::to_owned).into();
     for (name, group) in resources.groups() {
         let root = if name.is_empty() { "/api".to_owned() } else { format!("/apis/{name}") };
         paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));
@@ -243,7 +246,13 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) fn bytes(code: u16, bytes: Bytes) -> Self {
         let content_type = "application/json".to_owned();
-        Self { code, body: Body::from(bytes.clone()), content_type, warnings: Vec::new(), document: Some(bytes) }
+        Self {
+            code,
+            body: Body::from(bytes.clone()),
+            content_type,
+            warnings: Vec::new(),
+            document: Some(bytes),
+        }
     }
 
     pub(crate) fn stream(body: Body) -> Self {
@@ -277,7 +286,8 @@ impl Answer {
             body = Body::from(Bytes::from(text));
         }
         let mut response = Response::new(body);
-        *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() =
+            http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
         if let Ok(content_type) = HeaderValue::from_str(&content_type) {
             headers.insert(CONTENT_TYPE, content_type);
@@ -323,7 +333,9 @@ where
         Err(error) if error.is::<LengthLimitError>() => {
             Err(Status::too_large(format!("Request entity too large: limit is {MAX_BODY}")).into())
         }
-        Err(error) => Err(Status::bad_request(format!("the body of the request could not be read: {error}")).into()),
+        Err(error) => {
+            Err(Status::bad_request(format!("the body of the request could not be read: {error}")).into())
+        }
     }
 }
 

@@ -40,7 +40,12 @@ pub(crate) fn is_served(name: &str) -> bool {
 }
 
 /// A subresource that is the object itself, of which only a part may be changed.
-fn object_part(exchange: &Exchange<'_>, verb: Verb, name: &str, part: Part) -> Result<(Answer, bool), Status> {
+fn object_part(
+    exchange: &Exchange<'_>,
+    verb: Verb,
+    name: &str,
+    part: Part,
+) -> Result<(Answer, bool), Status> {
     match verb {
         Verb::Get => exchange.get(name).map(|answer| (answer, false)),
         Verb::Update => exchange.update(name, part),

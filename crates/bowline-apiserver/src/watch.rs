@@ -65,7 +65,8 @@ pub(crate) fn watch(
         "" | "0" => None,
         version => {
             // Worded and numbered as kube-apiserver does: here it is the server's fault.
-            let revision = invalid_revision(version).map_err(|why| Status::failure(500, "", why.to_string()))?;
+            let revision =
+                invalid_revision(version).map_err(|why| Status::failure(500, "", why.to_string()))?;
             Some(Revision::new(revision)).filter(|_| revision > 0)
         }
     };
@@ -200,7 +201,10 @@ impl Stream {
             (Some(before), None) => ("DELETED", at_revision(&before.body, event.revision)),
             (None, None) => return Ok(()),
         };
-        self.frame(kind, event.key(), event.revision, |stream, chunk| stream.rendering.write(&body, true, chunk)).await
+        self.frame(kind, event.key(), event.revision, |stream, chunk| {
+            stream.rendering.write(&body, true, chunk)
+        })
+        .await
     }
 
     async fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Result<(), Disconnected> {
@@ -279,6 +283,9 @@ mod tests {
     #[test]
     fn a_body_is_shown_at_another_revision() {
         let body = Template::new(&json!({"metadata": {"name": "a"}})).finish(Revision::new(9));
-        assert_eq!(at_revision(&body, Revision::new(10)), r#"{"metadata":{"resourceVersion":"10","name":"a"}}"#);
+        assert_eq!(
+            at_revision(&body, Revision::new(10)),
+            r#"{"metadata":{"resourceVersion":"10","name":"a"}}"#
+        );
     }
 }

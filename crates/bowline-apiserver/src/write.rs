@@ -68,7 +68,11 @@ impl Write<'_> {
         let mut object = self.settle(decoded)?;
         self.check_namespace(&mut object)?;
         if !meta_str(&object, "resourceVersion").is_empty() {
-            return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
+            return Err(Status::failure(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         let generated = meta_str(&object, "name").is_empty() && !meta_str(&object, "generateName").is_empty();
         for attempt in 1.. {
@@ -109,16 +113,16 @@ impl Write<'_> {
     pub(crate) fn update(&mut self, name: &str, part: Part, change: Change<'_>) -> Result<Outcome, Status> {
         let resource = self.resource;
         let key = object::key(self.namespace, name);
-        let replaces = matches!(change, Change::Replace(_));
-        let sent = match change {
+        let (sent, modify) = match change {
             Change::Replace(decoded) => {
                 let mut object = self.settle(decoded)?;
-                self.check_namespace_of(&mut object)?;
+                self.check_namespace(&mut object)?;
                 check_name(&object, name)?;
-                Some(object)
+                (Some(object), None)
             }
-            Change::Modify(_) => None,
+            Change::Modify(modify) => (None, Some(modify)),
         };
+        let replaces = sent.is_some();
         for attempt in 1..=ATTEMPTS {
             let Some(record) = self.store.get(resource.table, &key) else {
                 return match sent {
@@ -129,19 +133,14 @@ impl Write<'_> {
                 };
             };
             let old = resource.decode(&record.body)?;
-            let mut new = match (&sent, &change) {
-                (Some(object), _) => object.clone(),
-                (None, Change::Modify(modify)) => {
-                    let mut shown = old.clone();
-                    decode::put_kind(&mut shown, resource);
-                    let decoded = modify(shown)?;
-                    self.warnings.clear();
-                    let mut object = self.settle(decoded)?;
-                    self.check_namespace_of(&mut object)?;
-                    object
-                }
-                (None, Change::Replace(_)) => return Err(Status::internal("nothing to replace with")),
-            };
+            let mut new = sent.clone().unwrap_or_default();
+            if let Some(modify) = modify {
+                let mut shown = old.clone();
+                decode::put_kind(&mut shown, resource);
+                self.warnings.clear();
+                new = self.settle(modify(shown)?)?;
+                self.check_namespace(&mut new)?;
+            }
             let asked = meta_str(&new, "resourceVersion").to_owned();
             self.check_preconditions(&new, &record, name, replaces)?;
             self.carry_over(part, &mut new, &old);
@@ -165,7 +164,12 @@ impl Write<'_> {
 
     /// Stores a new state of an object; `None` if somebody else was faster. An object that nothing keeps any more
     /// is deleted instead.
-    pub(crate) fn commit(&self, key: &str, record: &Arc<Record<Meta>>, stored: Value) -> Result<Option<Outcome>, Status> {
+    pub(crate) fn commit(
+        &self,
+        key: &str,
+        record: &Arc<Record<Meta>>,
+        stored: Value,
+    ) -> Result<Option<Outcome>, Status> {
         let resource = self.resource;
         if is_released(&stored) {
             return self.remove(key, record, stored);
@@ -178,7 +182,8 @@ impl Write<'_> {
             let object = resource.behaviour.from_storage(stored);
             return Ok(Some(Outcome::Dry { object, created: false }));
         }
-        match self.store.put(resource.table, key, Some(record.revision), |revision| make(&template, revision)) {
+        match self.store.put(resource.table, key, Some(record.revision), |revision| make(&template, revision))
+        {
             Ok(record) => Ok(Some(Outcome::Stored { record, created: false, changed: true })),
             Err(WriteError::Mismatch { .. }) => Ok(None),
             Err(_) => Err(Status::no_such_path()),
@@ -186,7 +191,12 @@ impl Write<'_> {
     }
 
     /// Deletes an object for good; `None` if somebody else was faster.
-    pub(crate) fn remove(&self, key: &str, record: &Arc<Record<Meta>>, last: Value) -> Result<Option<Outcome>, Status> {
+    pub(crate) fn remove(
+        &self,
+        key: &str,
+        record: &Arc<Record<Meta>>,
+        last: Value,
+    ) -> Result<Option<Outcome>, Status> {
         let resource = self.resource;
         if self.dry_run {
             return Ok(Some(Outcome::Deleted { object: resource.behaviour.from_storage(last) }));
@@ -229,12 +239,8 @@ impl Write<'_> {
         Ok(object)
     }
 
-    /// The namespace of the request is that of the object, and exists.
+    /// The namespace of the request is that of the object.
     fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
-        self.check_namespace_of(object)
-    }
-
-    fn check_namespace_of(&self, object: &mut Value) -> Result<(), Status> {
         let sent = meta_str(object, "namespace");
         match self.namespace {
             Some(namespace) if sent.is_empty() || sent == namespace => {
@@ -258,7 +264,9 @@ impl Write<'_> {
         let now = object::timestamp(self.clock.wall());
         let uid = uid(self.clock);
         let metadata = metadata_mut(object);
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation"] {
+        for field in
+            ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation"]
+        {
             metadata.remove(field);
         }
         metadata.insert("creationTimestamp".to_owned(), now.into());
@@ -285,7 +293,8 @@ impl Write<'_> {
         let path = FieldPath::new("metadata");
         let empty = Value::Null;
         let metadata = |object: &Value| object.get("metadata").cloned().unwrap_or_else(|| empty.clone());
-        let mut errors = bowline_machinery::validate_object_meta_update(&metadata(new), &metadata(old), &path);
+        let mut errors =
+            bowline_machinery::validate_object_meta_update(&metadata(new), &metadata(old), &path);
         errors.extend(self.resource.behaviour.validate_update(part, new, old));
         errors
     }
@@ -356,7 +365,8 @@ fn copy(field: &str, to: &mut Map<String, Value>, from: &Map<String, Value>) {
 }
 
 fn moves_generation(generation: Generation, new: &Value, old: &Value) -> bool {
-    let annotations = |object: &Value| metadata(object).and_then(|metadata| metadata.get("annotations")).cloned();
+    let annotations =
+        |object: &Value| metadata(object).and_then(|metadata| metadata.get("annotations")).cloned();
     match generation {
         Generation::None => false,
         Generation::Spec => spec_differs(new, old),
@@ -368,7 +378,10 @@ fn moves_generation(generation: Generation, new: &Value, old: &Value) -> bool {
 fn spec_differs(new: &Value, old: &Value) -> bool {
     let rest = |object: &Value| {
         let fields = object.as_object().cloned().unwrap_or_default();
-        fields.into_iter().filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind")).collect::<Map<_, _>>()
+        fields
+            .into_iter()
+            .filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind"))
+            .collect::<Map<_, _>>()
     };
     rest(new) != rest(old)
 }
@@ -401,7 +414,9 @@ pub(crate) fn uid(clock: &Clock) -> String {
     clock.rng().fill(&mut bytes);
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = |range: std::ops::Range<usize>| bytes[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |range: std::ops::Range<usize>| {
+        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
     [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
 }
 
@@ -417,4 +432,3 @@ pub(crate) fn dry_run(values: &[String], options: &str) -> Result<bool, Status> 
     let error = FieldError::not_supported(&path, values.to_vec(), &["All"]);
     Err(Status::invalid(&GroupKind::new("meta.k8s.io", options), "", &[error]))
 }
-

@@ -56,18 +56,18 @@ fn bound(mut pod: Value, binding: &Value, node: &str, now: &str) -> Value {
         fields.remove("kind");
     }
     object::metadata_mut(&mut pod).remove("resourceVersion");
-    object::into_map(pod.as_object_mut().map(|pod| pod.entry("spec").or_insert(Value::Null)).unwrap_or(&mut Value::Null))
-        .insert("nodeName".to_owned(), node.into());
+    object::child_mut(&mut pod, "spec").insert("nodeName".to_owned(), node.into());
     for field in ["annotations", "labels"] {
-        let added = metadata(binding).and_then(|metadata| metadata.get(field)).and_then(Value::as_object).cloned();
+        let added =
+            metadata(binding).and_then(|metadata| metadata.get(field)).and_then(Value::as_object).cloned();
         if let Some(added) = added {
             let place = object::metadata_mut(&mut pod).entry(field).or_insert(Value::Null);
             object::into_map(place).extend(added);
         }
     }
-    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
-    let status = object::into_map(pod.as_object_mut().map(|pod| pod.entry("status").or_insert(Value::Null)).unwrap_or(&mut Value::Null));
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let condition =
+        json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
+    let conditions = object::child_mut(&mut pod, "status").entry("conditions").or_insert_with(|| json!([]));
     if let Some(conditions) = conditions.as_array_mut() {
         conditions.retain(|condition| condition.get("type").and_then(Value::as_str) != Some("PodScheduled"));
         conditions.push(condition);
@@ -133,11 +133,13 @@ fn spend_budget(exchange: &Exchange<'_>, labels: &impl Labels, dry_run: bool) ->
             ));
         }
     };
-    let number = |field: &str| budget.pointer(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or(0);
+    let number =
+        |field: &str| budget.pointer(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or(0);
     let allowed = number("disruptionsAllowed");
     if allowed <= 0 {
         let name = meta_str(budget, "name");
-        let mut status = Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 0);
+        let mut status =
+            Status::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 0);
         if let Some(details) = &mut status.details {
             details.causes.push(StatusCause {
                 reason: Some("DisruptionBudget".to_owned()),

@@ -129,7 +129,9 @@ impl Scale {
         let selector = self.selector.as_ref().and_then(|pointer| object.pointer(pointer));
         let selector = match selector {
             Some(Value::String(text)) => text.clone(),
-            Some(selector) => LabelSelector::from_object(selector).map(|selector| selector.to_string()).unwrap_or_default(),
+            Some(selector) => {
+                LabelSelector::from_object(selector).map(|selector| selector.to_string()).unwrap_or_default()
+            }
             None => String::new(),
         };
         if !selector.is_empty() {
