@@ -1,5 +1,6 @@
 //! The records of one table, and their history. Pure: no lock, no waker.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -66,22 +67,19 @@ impl<M> Table<M> {
             return Err(ListError::Compacted { at: revision, oldest });
         }
         let range = KeyRange::new(list.prefix, list.after);
-        let undone = self.undone(&range, revision);
         let present = range.bounds().map(|bounds| self.records.range::<str, _>(bounds)).into_iter().flatten();
+        let present = present.map(|(_, record)| record);
+        let undone = self.undone(&range, revision);
         let (items, remaining) = if undone.is_empty() {
-            page(present.map(|(_, record)| record), list.limit)
+            page(present, list.limit)
         } else {
-            let unchanged =
-                present.filter(|(key, _)| !undone.contains_key(&***key)).map(|(_, record)| record);
-            let mut all: Vec<_> = unchanged.chain(undone.values().copied().flatten()).collect();
-            all.sort_unstable_by_key(|record| &*record.key);
-            page(all.into_iter(), list.limit)
+            page(as_it_was(present, undone), list.limit)
         };
         Ok(Listing { revision, items, remaining })
     }
 
     /// What was there at a revision, for those keys that were written since.
-    fn undone(&self, range: &KeyRange<'_>, at: Revision) -> BTreeMap<&str, Option<&Arc<Record<M>>>> {
+    fn undone(&self, range: &KeyRange<'_>, at: Revision) -> Undone<'_, M> {
         let mut undone = BTreeMap::new();
         for event in self.log.after(at).filter(|event| range.contains(event.key())) {
             // The first write since replaced what was there.
@@ -89,6 +87,29 @@ impl<M> Table<M> {
         }
         undone
     }
+}
+
+type Undone<'a, M> = BTreeMap<&'a str, Option<&'a Arc<Record<M>>>>;
+
+/// The records that are there, with those keys that were written since as they were before; in key order.
+fn as_it_was<'a, M>(
+    present: impl Iterator<Item = &'a Arc<Record<M>>>,
+    undone: Undone<'a, M>,
+) -> impl Iterator<Item = &'a Arc<Record<M>>> {
+    let (mut present, mut undone) = (present.peekable(), undone.into_iter().peekable());
+    std::iter::from_fn(move || {
+        loop {
+            let Some((key, _)) = undone.peek() else { return present.next() };
+            match present.peek().map_or(Ordering::Greater, |record| (*record.key).cmp(key)) {
+                Ordering::Less => return present.next(),
+                Ordering::Equal => drop(present.next()),
+                Ordering::Greater => {}
+            }
+            if let Some((_, Some(record))) = undone.next() {
+                return Some(record);
+            }
+        }
+    })
 }
 
 /// The first records, and how many there are after them.
