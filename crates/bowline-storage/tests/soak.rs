@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bowline_clock::{Clock, Rng};
 use bowline_storage::{Closed, Contents, List, ListError, Listing, Options, Revision, Store, TableId, Watch};
@@ -147,7 +148,9 @@ async fn soak(log_events: usize) -> u64 {
         }
     }
     for (table, prefix, follower) in followers {
-        let followed = follower.await.expect("no follower misses anything");
+        let followed =
+            clock.timeout(Duration::from_secs(60), follower).await.expect("every follower comes to the end");
+        let followed = followed.expect("no follower misses anything");
         let ended = followed.into_iter().filter(|(key, _)| !key.ends_with("end")).collect::<State>();
         let mut there = state(&store.list(table, List { prefix, ..List::default() }).unwrap());
         there.retain(|key, _| !key.ends_with("end"));
