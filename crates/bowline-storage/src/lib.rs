@@ -11,6 +11,7 @@ mod revision;
 mod sequence;
 mod shelf;
 mod shelves;
+mod snapshot;
 mod store;
 mod table;
 mod waiters;

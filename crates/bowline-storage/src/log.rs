@@ -32,14 +32,15 @@ impl<M> Log<M> {
         revision < self.dropped
     }
 
-    pub(crate) fn newest(&self) -> Option<Revision> {
-        self.events.back().map(|event| event.revision)
+    /// The newest event that there was.
+    pub(crate) fn newest(&self) -> Revision {
+        self.events.back().map_or(self.dropped, |event| event.revision)
     }
 
     /// All events after a revision, of those that are still here.
     pub(crate) fn after(&self, revision: Revision) -> Iter<'_, Event<M>> {
         // Those who follow closely, and those who read the present, do not search.
-        let start = if self.newest().is_none_or(|newest| newest <= revision) {
+        let start = if self.newest() <= revision {
             self.events.len()
         } else {
             self.events.partition_point(|event| event.revision <= revision)

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::sequence::Sequence;
 use crate::shelf::Shelf;
 use crate::shelves::Shelves;
+use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::{
     Contents, Event, List, ListError, Listing, Options, Record, Revision, Watch, WatchError, WriteError,
@@ -143,14 +144,18 @@ impl<M> Store<M> {
     /// # Errors
     /// [`ListError::Compacted`] and [`ListError::Future`] if [`List::at`] is before or after what can be read.
     pub fn list(&self, table: TableId, list: List<'_>) -> Result<Listing<M>, ListError> {
-        let nothing = |newest| Table::new(self.shared.options, Revision::new(0)).list(list, newest);
-        let Some(shelf) = self.shelf(table) else { return nothing(self.revision()) };
-        let guard = shelf.read();
-        match &*guard {
-            // The newest revision is read under the lock: see `Sequence`.
-            Some(table) => table.list(list, self.revision()),
-            None => nothing(self.revision()),
-        }
+        let guard = self.shelf(table).map(Shelf::read);
+        // The newest revision is read under the lock: see `Sequence`.
+        let newest = self.revision();
+        let snapshot = match guard.as_deref() {
+            Some(Some(table)) => table.snapshot(list, newest),
+            _ => match list.at {
+                Some(at) if at > newest => Err(ListError::Future { at, newest }),
+                at => Ok(Snapshot::empty(at.unwrap_or(newest))),
+            },
+        };
+        drop(guard);
+        Ok(snapshot?.into_listing())
     }
 
     /// Follows a table from a revision on: all events after it whose keys start with the prefix, in the order of their

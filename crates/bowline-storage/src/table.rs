@@ -1,12 +1,12 @@
 //! The records of one table, and their history. Pure: no lock, no waker.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::log::Log;
 use crate::range::KeyRange;
-use crate::{Event, List, ListError, Listing, Options, Record, Revision, WriteError};
+use crate::snapshot::Snapshot;
+use crate::{Event, List, ListError, Options, Record, Revision, WriteError};
 
 /// The records of one table now, and the log that leads there.
 pub(crate) struct Table<M> {
@@ -55,52 +55,25 @@ impl<M> Table<M> {
         self.log.compact(up_to)
     }
 
-    /// Lists, when the store is at `newest`.
-    pub(crate) fn list(&self, list: List<'_>, newest: Revision) -> Result<Listing<M>, ListError> {
-        let revision = list.at.unwrap_or(newest);
-        if revision > newest {
-            return Err(ListError::Future { at: revision, newest });
+    /// What there is to list, when the store is at `newest`.
+    pub(crate) fn snapshot(&self, list: List<'_>, newest: Revision) -> Result<Snapshot<M>, ListError> {
+        let at = list.at.unwrap_or(newest);
+        if at > newest {
+            return Err(ListError::Future { at, newest });
         }
         let oldest = self.log.oldest();
-        if revision < oldest {
-            return Err(ListError::Compacted { at: revision, oldest });
+        if at < oldest {
+            return Err(ListError::Compacted { at, oldest });
         }
         let range = KeyRange::new(list.prefix, list.after);
-        let undone = self.undone(&range, revision);
         let present = range.bounds().map(|bounds| self.records.range::<str, _>(bounds)).into_iter().flatten();
-        let (items, remaining) = if undone.is_empty() {
-            page(present.map(|(_, record)| record), list.limit)
-        } else {
-            let unchanged =
-                present.filter(|(key, _)| !undone.contains_key(&***key)).map(|(_, record)| record);
-            let mut all: Vec<_> = unchanged.chain(undone.values().copied().flatten()).collect();
-            all.sort_unstable_by_key(|record| &*record.key);
-            page(all.into_iter(), list.limit)
-        };
-        Ok(Listing { revision, items, remaining })
-    }
-
-    /// What was there at a revision, for those keys that were written since.
-    fn undone(&self, range: &KeyRange<'_>, at: Revision) -> BTreeMap<&str, Option<&Arc<Record<M>>>> {
-        let mut undone = BTreeMap::new();
-        for event in self.log.after(at).filter(|event| range.contains(event.key())) {
-            // The first write since replaced what was there.
-            undone.entry(event.key()).or_insert(event.previous.as_ref());
+        let present = present.map(|(_, record)| record);
+        if self.log.newest() <= at {
+            // Nothing to undo: the records need not even be looked at.
+            return Ok(Snapshot::new(at, list.limit, present, std::iter::empty()));
         }
-        undone
-    }
-}
-
-/// The first records, and how many there are after them.
-fn page<'a, M: 'a>(
-    mut records: impl Iterator<Item = &'a Arc<Record<M>>>,
-    limit: Option<NonZeroUsize>,
-) -> (Vec<Arc<Record<M>>>, usize) {
-    match limit {
-        None => (records.cloned().collect(), 0),
-        Some(limit) => {
-            let items = records.by_ref().take(limit.get()).cloned().collect();
-            (items, records.count())
-        }
+        let replaced = self.log.after(at).filter_map(|event| event.previous.as_ref());
+        let replaced = replaced.filter(|record| record.revision <= at && range.contains(&record.key));
+        Ok(Snapshot::new(at, list.limit, present.filter(|record| record.revision <= at), replaced))
     }
 }

@@ -115,9 +115,7 @@ impl<M> Watch<M> {
         match shelf.waiters().get(seat) {
             Waiter::Asleep { .. } => self.store.revision(),
             Waiter::Called { first } => first.previous(),
-            Waiter::Awake
-                if self.closed.is_none() && table.log().newest().is_none_or(|newest| newest <= self.seen) =>
-            {
+            Waiter::Awake if self.closed.is_none() && table.log().newest() <= self.seen => {
                 self.store.revision()
             }
             Waiter::Awake => self.seen,
