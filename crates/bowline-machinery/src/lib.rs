@@ -2,10 +2,12 @@
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
 mod field;
+mod go_text;
 mod name;
 mod object_meta;
 mod quote;
 mod resource;
+mod schema;
 mod selector;
 mod status;
 
@@ -22,6 +24,7 @@ pub use object_meta::{
     validate_object_meta_update,
 };
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use schema::{Schema, Unsupported};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,
