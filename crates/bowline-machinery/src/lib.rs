@@ -4,10 +4,12 @@
 pub mod facts;
 mod field;
 mod json;
+mod go_text;
 mod name;
 mod object_meta;
 mod quote;
 mod resource;
+mod schema;
 mod selector;
 mod status;
 
@@ -25,6 +27,7 @@ pub use object_meta::{
     validate_object_meta_update,
 };
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use schema::{Schema, Unsupported};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,
