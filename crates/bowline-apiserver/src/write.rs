@@ -370,6 +370,7 @@ fn moves_generation(generation: Generation, new: &Value, old: &Value) -> bool {
     match generation {
         Generation::None => false,
         Generation::Spec => spec_differs(new, old),
+        Generation::AllButMetadata => spec_differs(new, old) || new.get("status") != old.get("status"),
         Generation::SpecAndAnnotations => spec_differs(new, old) || annotations(new) != annotations(old),
     }
 }

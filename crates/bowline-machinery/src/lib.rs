@@ -3,8 +3,8 @@
 
 pub mod facts;
 mod field;
-mod json;
 mod go_text;
+mod json;
 mod name;
 mod object_meta;
 mod quote;

@@ -124,7 +124,8 @@ impl Env {
             let request = request.body(Vec::new()).expect("a request can be made");
             let stream = self.client.request_stream(request).await.expect("the watch begins");
             let lines = stream.lines().take(enough).map_ok(|line| {
-                serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{line} is no event: {error}"))
+                serde_json::from_str::<Value>(&line)
+                    .unwrap_or_else(|error| panic!("{line} is no event: {error}"))
             });
             lines.try_collect().await.expect("the watch goes on")
         };
