@@ -6,6 +6,7 @@ mod json;
 mod name;
 mod object_meta;
 mod patch;
+mod quantity;
 mod quote;
 mod resource;
 mod selector;
@@ -25,6 +26,7 @@ pub use object_meta::{
     validate_object_meta_update,
 };
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
+pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
