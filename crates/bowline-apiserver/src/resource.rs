@@ -163,7 +163,7 @@ pub(crate) trait Behaviour: Send + Sync {
     }
 
     /// Whether new objects may be made now.
-    fn check_create(&self) -> Result<(), Status> {
+    fn check_create(&self, _name: &str) -> Result<(), Status> {
         Ok(())
     }
 

@@ -139,7 +139,7 @@ impl Exchange<'_> {
         negotiate::check_json(self.headers)?;
         let decoded = decode::object(&self.resource, self.body)?;
         self.check_namespace(meta_str(&decoded.object, "name"))?;
-        self.resource.behaviour.check_create()?;
+        self.resource.behaviour.check_create(meta_str(&decoded.object, "name"))?;
         let outcome = write.create(decoded)?;
         self.finish(&rendering, outcome, write.warnings)
     }

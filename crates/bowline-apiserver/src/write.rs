@@ -320,7 +320,8 @@ impl Write<'_> {
             "" | "0" if replaces && !resource.behaviour.allows_unconditional_update() => {
                 let path = FieldPath::new("metadata.resourceVersion");
                 let error = FieldError::invalid(&path, 0, "must be specified for an update");
-                Err(Status::invalid(&resource.group_kind(), name, &[error]))
+                let kind = GroupKind::new(&resource.gvk.group, &resource.names.plural);
+                Err(Status::invalid(&kind, name, &[error]))
             }
             "" | "0" => Ok(()),
             version if version == record.revision.to_string() => Ok(()),

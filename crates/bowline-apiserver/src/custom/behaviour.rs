@@ -49,7 +49,8 @@ impl Behaviour for Custom {
             );
             into_map(&mut object).insert("metadata".to_owned(), normalised.value);
         }
-        unknown.extend(self.schema.unknown_fields(&object));
+        let fields = self.schema.unknown_fields(&object);
+        unknown.extend(fields.into_iter().map(|field| format!("unknown field {field:?}")));
         self.schema.prune(&mut object);
         Ok(object)
     }
@@ -136,12 +137,12 @@ impl Behaviour for Custom {
         self.scale.clone()
     }
 
-    fn check_create(&self) -> Result<(), Status> {
+    fn check_create(&self, name: &str) -> Result<(), Status> {
         if !self.is_terminating {
             return Ok(());
         }
-        let message = "create not allowed while custom resource definition is terminating";
-        Err(Status::failure(405, "MethodNotAllowed", message).about(&self.group_resource, ""))
+        let why = "create not allowed while custom resource definition is terminating";
+        Err(Status::forbidden(&self.group_resource, name, why))
     }
 
     fn warnings(&self, _object: &Value) -> Vec<String> {

@@ -156,7 +156,9 @@ pub(crate) fn warnings(crd: &Value) -> Vec<String> {
     for (index, version) in definition.versions().enumerate() {
         let path = FieldPath::new("spec.versions").index(index).child("schema.openAPIV3Schema");
         let Ok(schema) = Schema::compile(&version["schema"]["openAPIV3Schema"], &path) else { continue };
-        let warn = |need: bowline_machinery::Unsupported| format!("{}: {} not supported by this server yet", need.path, need.what);
+        let warn = |need: bowline_machinery::Unsupported| {
+            format!("{}: {} not supported by this server yet", need.path, need.what)
+        };
         warnings.extend(schema.needs().into_iter().map(warn));
     }
     warnings

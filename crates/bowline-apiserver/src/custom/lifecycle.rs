@@ -101,20 +101,25 @@ fn accept_names(inner: &Inner, definitions: &Resource, crd: &Value) -> Result<Na
     }
     let taken = |name: &str, by: &[String]| !name.is_empty() && by.iter().any(|other| other == name);
     let in_use = |name: &str| format!("{name:?} is already in use");
+    let mut conflicts = Vec::new();
     if taken(&wanted.plural, &resources) {
-        return Err(("PluralConflict", in_use(&wanted.plural)));
+        conflicts.push(("PluralConflict", in_use(&wanted.plural)));
     }
     if taken(&wanted.singular, &resources) {
-        return Err(("SingularConflict", in_use(&wanted.singular)));
+        conflicts.push(("SingularConflict", in_use(&wanted.singular)));
     }
     if let Some(short) = wanted.short_names.iter().find(|short| taken(short, &resources)) {
-        return Err(("ShortNamesConflict", in_use(short)));
+        conflicts.push(("ShortNamesConflict", in_use(short)));
     }
     if taken(kind, &kinds) {
-        return Err(("KindConflict", in_use(kind)));
+        conflicts.push(("KindConflict", in_use(kind)));
     }
     if taken(&wanted.list_kind, &kinds) {
-        return Err(("ListKindConflict", in_use(&wanted.list_kind)));
+        conflicts.push(("ListKindConflict", in_use(&wanted.list_kind)));
+    }
+    // Of several conflicts the last one is told.
+    if let Some(conflict) = conflicts.pop() {
+        return Err(conflict);
     }
     Ok(wanted)
 }
