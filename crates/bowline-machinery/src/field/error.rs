@@ -5,7 +5,8 @@ use std::fmt;
 use serde_json::Value;
 
 use super::FieldPath;
-use crate::StatusCause;
+use crate::quote::quoted;
+use crate::{StatusCause, go_text};
 
 /// One thing that is wrong with one field. Its text, and its form as a [`StatusCause`], are those of Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub struct FieldError {
     pub value: Value,
     /// What would have been right.
     pub detail: String,
+    /// How the value is shown, where its own order of fields would not be that of Go's struct.
+    shown: Option<String>,
 }
 
 /// What can be wrong with a field.
@@ -85,6 +88,17 @@ impl FieldError {
         Self::new(FieldErrorKind::Invalid, path, value, detail)
     }
 
+    /// `path: Invalid value: shown: detail`, for an object whose fields stand in another order in Go than here.
+    pub fn invalid_shown(
+        path: &FieldPath,
+        value: impl Into<Value>,
+        shown: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        let error = Self::new(FieldErrorKind::Invalid, path, value, detail);
+        Self { shown: Some(shown.into()), ..error }
+    }
+
     /// `path: Invalid value: value: detail`, for a value of the wrong type.
     pub fn type_invalid(path: &FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(FieldErrorKind::TypeInvalid, path, value, detail)
@@ -112,7 +126,7 @@ impl FieldError {
 
     /// `path: Unsupported value: value: supported values: "a", "b"`, in the order given.
     pub fn not_supported(path: &FieldPath, value: impl Into<Value>, supported: &[&str]) -> Self {
-        let quoted: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let quoted: Vec<_> = supported.iter().map(|value| quoted(value)).collect();
         let detail = if quoted.is_empty() {
             String::new()
         } else {
@@ -123,7 +137,8 @@ impl FieldError {
 
     /// `path: Too long: may not be more than N bytes`
     pub fn too_long(path: &FieldPath, limit: usize) -> Self {
-        let detail = format!("may not be more than {limit} bytes");
+        let bytes = if limit == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {limit} {bytes}");
         Self::new(FieldErrorKind::TooLong, path, Value::Null, detail)
     }
 
@@ -140,7 +155,7 @@ impl FieldError {
         value: impl Into<Value>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { kind, path: path.clone(), value: value.into(), detail: detail.into() }
+        Self { kind, path: path.clone(), value: value.into(), detail: detail.into(), shown: None }
     }
 
     /// What stands behind the path: kind, value, detail.
@@ -154,7 +169,11 @@ impl FieldError {
                 | FieldErrorKind::TooLong
                 | FieldErrorKind::Internal
         );
-        let mut body = if shows_value { format!("{text}: {}", shown(&self.value)) } else { text.to_owned() };
+        let mut body = text.to_owned();
+        if shows_value {
+            body.push_str(": ");
+            body.push_str(&self.shown.clone().unwrap_or_else(|| go_text::shown(&self.value)));
+        }
         if !self.detail.is_empty() {
             body.push_str(": ");
             body.push_str(&self.detail);
@@ -181,14 +200,6 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// A value as Go's `%q`, `%v` and `json.Marshal` show it in an error.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        value => value.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -201,6 +212,7 @@ mod tests {
         let rows = [
             (FieldError::invalid(&path, "A", "no capitals"), r#"Invalid value: "A": no capitals"#),
             (FieldError::invalid(&path, 7, "too many"), "Invalid value: 7: too many"),
+            (FieldError::invalid_shown(&path, json!({}), "{…}", "no"), "Invalid value: {…}: no"),
             (FieldError::required(&path, ""), "Required value"),
             (FieldError::required(&path, "name it"), "Required value: name it"),
             (FieldError::forbidden(&path, "no"), "Forbidden: no"),

@@ -1,0 +1,296 @@
+//! JSON from a client: parsed into a [`Value`], with what strict decoding has to say about duplicate fields. Owns the
+//! limits of what is read; unknown fields are a schema's to tell.
+
+mod syntax;
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
+use serde_json::{Map, Number, Value};
+
+use self::syntax::syntax_error;
+use crate::quote::quoted;
+
+/// How deep objects and lists may be nested. A body that is deeper is refused before it can exhaust a stack.
+pub const MAX_JSON_DEPTH: usize = 126;
+
+/// As many duplicates as strict decoding tells.
+const MAX_DUPLICATES: usize = 100;
+
+/// How much text the paths of duplicates may make. Without a bound a long name above many duplicates would.
+const MAX_PATHS: usize = 1 << 20;
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParsedJson {
+    /// The value. Of a field that was there twice, the last.
+    pub value: Value,
+    /// What strict decoding says, in the order of the text, each once: `duplicate field "spec.replicas"`. At
+    /// most 100.
+    pub duplicates: Vec<String>,
+}
+
+/// Why a text is no JSON.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JsonError {
+    /// It does not follow the grammar, goes on behind its end, or has something in it that cannot be represented.
+    #[error("{message}")]
+    Syntax {
+        /// In the words of Go's `encoding/json` where the grammar is concerned, as a client sees them.
+        message: String,
+    },
+    /// It is nested deeper than [`MAX_JSON_DEPTH`].
+    #[error("objects and lists are nested more than {MAX_JSON_DEPTH} levels deep")]
+    TooDeep,
+}
+
+/// Reads one value, and nothing behind it.
+///
+/// Numbers are kept apart as [`serde_json`] does: integers that fit `i64` or `u64`, and others as `f64`.
+///
+/// # Errors
+/// If the text is no JSON, has something behind it, or is nested too deep.
+pub fn parse_json(text: &[u8]) -> Result<ParsedJson, JsonError> {
+    let mut report = Report::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let seed = Seed { place: Place::Root, depth: 0, report: &mut report };
+    let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
+    match parsed {
+        Ok(value) => Ok(ParsedJson { value, duplicates: report.told() }),
+        Err(_) if report.too_deep => Err(JsonError::TooDeep),
+        Err(error) => {
+            let message = syntax_error(text).unwrap_or_else(|| error.to_string());
+            Err(JsonError::Syntax { message })
+        }
+    }
+}
+
+/// Where in the text the parser is. A chain on the stack: it becomes a path only when there is something to tell.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Place::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Report {
+    /// Paths in the order of the text, each once.
+    duplicates: Vec<String>,
+    /// How long the paths were that had to be made.
+    made: usize,
+    too_deep: bool,
+}
+
+impl Report {
+    /// A duplicate that stands in front of those that were found behind `position`.
+    fn duplicate(&mut self, position: usize, place: &Place<'_>) {
+        if position >= MAX_DUPLICATES || self.made > MAX_PATHS {
+            return;
+        }
+        let path = place.to_string();
+        self.made += path.len();
+        if !self.duplicates.contains(&path) {
+            self.duplicates.insert(position, path);
+            self.duplicates.truncate(MAX_DUPLICATES);
+        }
+    }
+
+    fn told(self) -> Vec<String> {
+        self.duplicates.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
+    }
+}
+
+struct Seed<'a> {
+    place: Place<'a>,
+    depth: usize,
+    report: &'a mut Report,
+}
+
+impl Seed<'_> {
+    /// One level further down.
+    fn deeper<E: serde::de::Error>(&mut self) -> Result<(), E> {
+        self.depth += 1;
+        if self.depth > MAX_JSON_DEPTH {
+            self.report.too_deep = true;
+            return Err(E::custom("nested too deep"));
+        }
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        self.deeper()?;
+        let mut list = Vec::new();
+        loop {
+            let place = Place::Item(&self.place, list.len());
+            let seed = Seed { place, depth: self.depth, report: self.report };
+            match items.next_element_seed(seed)? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
+        self.deeper()?;
+        let mut object = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            let found_before = self.report.duplicates.len();
+            let place = Place::Field(&self.place, &name);
+            let value = fields.next_value_seed(Seed { place, depth: self.depth, report: self.report })?;
+            match object.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(value);
+                }
+                Entry::Occupied(mut entry) => {
+                    // What is inside the value was found first, but stands behind the name in the text.
+                    self.report.duplicate(found_before, &Place::Field(&self.place, entry.key()));
+                    entry.insert(value);
+                }
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn duplicates(text: &str) -> Vec<String> {
+        parse_json(text.as_bytes()).unwrap().duplicates
+    }
+
+    #[test]
+    fn a_value_is_what_serde_json_reads() {
+        let texts = [
+            r#"{"a": [1, -2, 3.5, 18446744073709551615, -9223372036854775808, true, null, "x\ny"], "b": {}}"#,
+            " 7 ",
+            "1.0",
+            "1e3",
+            "-0",
+            r#""é\u00e9""#,
+            "[]",
+        ];
+        for text in texts {
+            let parsed = parse_json(text.as_bytes()).unwrap();
+            assert_eq!(parsed.value, serde_json::from_str::<Value>(text).unwrap(), "{text}");
+            assert_eq!(parsed.duplicates, [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn duplicate_fields_are_told_by_their_paths_in_the_order_of_the_text() {
+        assert_eq!(
+            duplicates(r#"{"spec":{"replicas":1,"replicas":2}}"#),
+            [r#"duplicate field "spec.replicas""#]
+        );
+        assert_eq!(
+            duplicates(r#"{"a":[{"b":1},{"b":1,"c":[[{"d":1,"d":2}]],"b":2}]}"#),
+            [r#"duplicate field "a[1].c[0][0].d""#, r#"duplicate field "a[1].b""#]
+        );
+        assert_eq!(
+            duplicates(r#"{"a":1,"a":{"x y":1,"x y":2},"a":3}"#),
+            [r#"duplicate field "a""#, r#"duplicate field "a.x y""#]
+        );
+        assert_eq!(duplicates(r#"[{"a":1,"a":2}]"#), [r#"duplicate field "[0].a""#]);
+    }
+
+    #[test]
+    fn the_last_of_duplicate_fields_stays() {
+        assert_eq!(parse_json(br#"{"a":{"b":1},"a":{"c":2}}"#).unwrap().value, json!({"a": {"c": 2}}));
+    }
+
+    #[test]
+    fn at_most_a_hundred_duplicates_are_told() {
+        let fields: Vec<_> = (0..150).map(|n| format!("\"{n}\":0,\"{n}\":0")).collect();
+        assert_eq!(duplicates(&format!("{{{}}}", fields.join(","))).len(), 100);
+    }
+
+    #[test]
+    fn a_long_name_above_many_duplicates_does_not_make_long_work() {
+        let inner = vec!["\"b\":0"; 100_000].join(",");
+        let text = format!("{{\"{}\":{{{inner}}}}}", "a".repeat(100_000));
+        assert_eq!(duplicates(&text).len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for text in
+            ["", " ", "{", "[1,]", "{\"a\":1,}", "1 2", "{} x", "nul", "\"\u{1}\"", "1e999", "'a'", "{a:1}"]
+        {
+            assert!(matches!(parse_json(text.as_bytes()), Err(JsonError::Syntax { .. })), "{text}");
+        }
+        assert!(matches!(parse_json(b"\"\xff\""), Err(JsonError::Syntax { .. })));
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused() {
+        let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(parse_json(nested(MAX_JSON_DEPTH).as_bytes()).is_ok());
+        for levels in [MAX_JSON_DEPTH + 1, MAX_JSON_DEPTH + 2, 100_000] {
+            let error = parse_json(nested(levels).as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), "objects and lists are nested more than 126 levels deep");
+        }
+        assert!(matches!(parse_json("{\"a\":".repeat(1000).as_bytes()), Err(JsonError::TooDeep)));
+    }
+}
