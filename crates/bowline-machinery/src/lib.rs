@@ -1,6 +1,7 @@
 //! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
+mod defaults;
 pub mod facts;
 mod field;
 mod go_text;
@@ -15,6 +16,7 @@ mod schema;
 mod selector;
 mod status;
 
+pub use defaults::set_defaults;
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json};
 pub use name::{
