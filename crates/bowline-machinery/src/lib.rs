@@ -1,7 +1,9 @@
 //! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
+pub mod facts;
 mod field;
+mod go_text;
 mod json;
 mod name;
 mod object_meta;
@@ -9,6 +11,7 @@ mod patch;
 mod quantity;
 mod quote;
 mod resource;
+mod schema;
 mod selector;
 mod status;
 
@@ -28,6 +31,7 @@ pub use object_meta::{
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
 pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use schema::{Schema, Unsupported};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,

@@ -5,8 +5,8 @@ use std::fmt;
 use serde_json::Value;
 
 use super::FieldPath;
-use crate::StatusCause;
 use crate::quote::quoted;
+use crate::{StatusCause, go_text};
 
 /// One thing that is wrong with one field. Its text, and its form as a [`StatusCause`], are those of Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,7 +126,7 @@ impl FieldError {
 
     /// `path: Unsupported value: value: supported values: "a", "b"`, in the order given.
     pub fn not_supported(path: &FieldPath, value: impl Into<Value>, supported: &[&str]) -> Self {
-        let quoted: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
+        let quoted: Vec<_> = supported.iter().map(|value| quoted(value)).collect();
         let detail = if quoted.is_empty() {
             String::new()
         } else {
@@ -137,7 +137,8 @@ impl FieldError {
 
     /// `path: Too long: may not be more than N bytes`
     pub fn too_long(path: &FieldPath, limit: usize) -> Self {
-        let detail = format!("may not be more than {limit} bytes");
+        let bytes = if limit == 1 { "byte" } else { "bytes" };
+        let detail = format!("may not be more than {limit} {bytes}");
         Self::new(FieldErrorKind::TooLong, path, Value::Null, detail)
     }
 
@@ -171,7 +172,7 @@ impl FieldError {
         let mut body = text.to_owned();
         if shows_value {
             body.push_str(": ");
-            body.push_str(&self.shown.clone().unwrap_or_else(|| shown(&self.value)));
+            body.push_str(&self.shown.clone().unwrap_or_else(|| go_text::shown(&self.value)));
         }
         if !self.detail.is_empty() {
             body.push_str(": ");
@@ -198,15 +199,6 @@ impl fmt::Display for FieldError {
 }
 
 impl std::error::Error for FieldError {}
-
-/// A value as Go's `%q`, `%v` and `json.Marshal` show it in an error.
-fn shown(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::String(text) => quoted(text),
-        value => value.to_string(),
-    }
-}
 
 #[cfg(test)]
 mod tests {

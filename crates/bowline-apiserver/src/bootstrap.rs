@@ -1,0 +1,47 @@
+//! What is there before the first client comes.
+
+use bowline_machinery::Status;
+use serde_json::{Value, json};
+
+use crate::decode;
+use crate::query::Query;
+use crate::server::Inner;
+use crate::write::Write;
+
+/// Makes the namespaces and objects that every cluster has.
+pub(crate) fn bootstrap(inner: &Inner) -> Result<(), Status> {
+    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        let labels = json!({"kubernetes.io/metadata.name": name});
+        create(inner, "namespaces", None, json!({"metadata": {"name": name, "labels": labels}}))?;
+    }
+    let service = json!({
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "clusterIP": "10.0.0.1",
+            "clusterIPs": ["10.0.0.1"],
+            "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "ipFamilies": ["IPv4"],
+            "ipFamilyPolicy": "SingleStack",
+        },
+    });
+    create(inner, "services", Some("default"), service)
+}
+
+fn create(inner: &Inner, resource: &str, namespace: Option<&str>, object: Value) -> Result<(), Status> {
+    let Some(resource) = inner.registry.find("", "v1", resource) else { return Ok(()) };
+    let mut complaints = Vec::new();
+    let object = decode::of_kind(&resource, object, &mut complaints)?;
+    let mut write = Write {
+        store: &inner.store,
+        clock: &inner.clock,
+        resource: &resource,
+        namespace,
+        query: &Query::default(),
+        dry_run: false,
+        warnings: Vec::new(),
+    };
+    write.create(decode::Decoded { object, complaints })?;
+    Ok(())
+}

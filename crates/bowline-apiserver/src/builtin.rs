@@ -1,0 +1,248 @@
+//! The kinds that are built into Kubernetes, as the table of facts tells them.
+
+mod fields;
+mod rules;
+
+use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
+use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status};
+use serde_json::Value;
+
+use crate::object::{child_mut, into_map, metadata_mut};
+use crate::registry::Resources;
+use crate::request::Verb;
+use crate::resource::{Behaviour, Generation, Names, Part, Resource, Scale, Subresource};
+use crate::server::Store;
+use crate::subresource;
+
+use rules::Rules;
+
+/// A kind whose type is one of Go's.
+struct Builtin {
+    gvk: GroupVersionKind,
+    go_type: TypeRef,
+    rules: Rules,
+    has_status: bool,
+}
+
+/// Adds every built-in resource that this server has.
+pub(crate) fn register(store: &Store, resources: &mut Resources) {
+    for facts in facts::resources() {
+        if let Some(resource) = resource(store, facts) {
+            resources.insert(resource);
+        }
+    }
+}
+
+fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
+    let gvk = GroupVersionKind::new(facts.group, facts.version, facts.kind);
+    let verbs: Vec<_> = facts.verbs.iter().filter_map(|verb| verb_named(verb)).collect();
+    // Reviews and the like are questions, not objects.
+    if !verbs.contains(&Verb::Get) || !rules::is_served(&gvk) {
+        return None;
+    }
+    let go_type = facts::type_of(facts.group, facts.version, facts.kind)?;
+    let subresources: Vec<_> = facts
+        .subresources
+        .iter()
+        .filter(|below| subresource::is_served(below.name))
+        .map(|below| Subresource {
+            name: below.name.to_owned(),
+            gvk: GroupVersionKind::new(below.group, below.version, below.kind),
+            verbs: below.verbs.iter().filter_map(|verb| verb_named(verb)).collect(),
+        })
+        .collect();
+    let has_status = subresources.iter().any(|below| below.name == "status");
+    let rules = Rules::of(&gvk);
+    Some(Resource {
+        names: Names {
+            plural: facts.resource.to_owned(),
+            singular: facts.singular.to_owned(),
+            list_kind: format!("{}List", facts.kind),
+            short_names: facts.short_names.iter().map(|name| (*name).to_owned()).collect(),
+            categories: facts.categories.iter().map(|name| (*name).to_owned()).collect(),
+        },
+        namespaced: facts.namespaced,
+        table: store.create_table(&rules.table(facts.group, facts.resource)),
+        verbs,
+        subresources,
+        schema_text: None,
+        head: Resource::head(&gvk.kind, &gvk.group_version().to_string()),
+        behaviour: Box::new(Builtin { gvk: gvk.clone(), go_type, rules, has_status }),
+        gvk,
+    })
+}
+
+fn verb_named(name: &str) -> Option<Verb> {
+    let all = [
+        Verb::Get,
+        Verb::List,
+        Verb::Watch,
+        Verb::Create,
+        Verb::Update,
+        Verb::Patch,
+        Verb::Delete,
+        Verb::DeleteCollection,
+    ];
+    all.into_iter().find(|verb| verb.as_str() == name)
+}
+
+impl Behaviour for Builtin {
+    fn normalise(&self, object: Value, unknown: &mut Vec<String>) -> Result<Value, Status> {
+        let normalised = self.go_type.normalise(object, UnknownFields::Report).map_err(|error| {
+            let GroupVersionKind { kind, version, .. } = &self.gvk;
+            Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {error}"
+            ))
+        })?;
+        unknown.extend(normalised.unknown_fields);
+        let mut object = normalised.value;
+        // What Go writes of an object that never had one is not stored.
+        metadata_mut(&mut object);
+        Ok(object)
+    }
+
+    fn default(&self, object: &mut Value) {
+        (self.rules.default)(object);
+    }
+
+    fn from_storage(&self, object: Value) -> Value {
+        match self.rules.from_storage {
+            Some(convert) => convert(object),
+            None => object,
+        }
+    }
+
+    fn reads_as_stored(&self) -> bool {
+        self.rules.from_storage.is_none()
+    }
+
+    fn to_storage(&self, object: Value) -> Value {
+        match self.rules.to_storage {
+            Some(convert) => convert(object),
+            None => object,
+        }
+    }
+
+    fn prepare_create(&self, object: &mut Value) {
+        if self.has_status {
+            reset_status(object, None);
+        }
+        (self.rules.prepare_create)(object);
+    }
+
+    fn prepare_update(&self, part: Part, new: &mut Value, old: &Value) {
+        match part {
+            Part::Main if self.has_status => reset_status(new, Some(old)),
+            Part::Main | Part::Binding => {}
+            Part::Status => keep_all_but(new, old, &["status", "metadata"]),
+            Part::Finalize => {
+                let finalizers = new.pointer("/spec/finalizers").cloned();
+                keep_all_but(new, old, &[]);
+                let spec = child_mut(new, "spec");
+                match finalizers {
+                    Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers),
+                    None => spec.remove("finalizers"),
+                };
+            }
+            Part::EphemeralContainers => {
+                let containers = new.pointer("/spec/ephemeralContainers").cloned();
+                keep_all_but(new, old, &[]);
+                if let Some(containers) = containers {
+                    let spec = child_mut(new, "spec");
+                    spec.insert("ephemeralContainers".to_owned(), containers);
+                }
+            }
+        }
+        (self.rules.prepare_update)(part, new, old);
+    }
+
+    fn name_validator(&self) -> NameValidator {
+        self.rules.name_validator
+    }
+
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        (self.rules.validate)(object)
+    }
+
+    fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+        (self.rules.validate_update)(part, new, old)
+    }
+
+    fn generation(&self) -> Generation {
+        self.rules.generation
+    }
+
+    fn fields(&self, object: &Value) -> Vec<(String, String)> {
+        let names = fields::names(&self.gvk);
+        names.iter().map(|name| ((*name).to_owned(), fields::value(&self.gvk, name, object))).collect()
+    }
+
+    fn field_names(&self) -> Vec<String> {
+        fields::names(&self.gvk).iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn unknown_field(&self, field: &str) -> String {
+        fields::unknown(&self.gvk, field)
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        self.rules.create_on_update
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        self.rules.unconditional_update
+    }
+
+    fn returns_deleted(&self) -> bool {
+        self.rules.returns_deleted
+    }
+
+    fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
+        self.rules.grace_period.and_then(|grace| grace(object, asked))
+    }
+
+    fn prepare_delete(&self, object: &mut Value) {
+        (self.rules.prepare_delete)(object);
+    }
+
+    fn check_delete(&self, name: &str) -> Result<(), Status> {
+        rules::check_delete(&self.gvk, name)
+    }
+
+    fn cleanup_finalizer(&self) -> Option<&'static str> {
+        self.rules.cleanup_finalizer
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        (self.rules.warnings)(object)
+    }
+
+    fn scale(&self) -> Option<Scale> {
+        self.rules.scale.then(|| Scale {
+            spec_replicas: "/spec/replicas".to_owned(),
+            status_replicas: "/status/replicas".to_owned(),
+            selector: Some("/spec/selector".to_owned()),
+        })
+    }
+}
+
+/// The status is the one before; that of a new object is what Go makes of nothing.
+fn reset_status(object: &mut Value, old: Option<&Value>) {
+    let fields = into_map(object);
+    match old.and_then(|old| old.get("status")) {
+        Some(status) => fields.insert("status".to_owned(), status.clone()),
+        None => fields.remove("status"),
+    };
+}
+
+/// All fields are as before, but for some.
+fn keep_all_but(new: &mut Value, old: &Value, free: &[&str]) {
+    let is_free = |name: &String| free.contains(&name.as_str()) || name == "metadata";
+    let fields = into_map(new);
+    fields.retain(|name, _| is_free(name));
+    for (name, value) in old.as_object().into_iter().flatten() {
+        if !is_free(name) {
+            fields.insert(name.clone(), value.clone());
+        }
+    }
+}

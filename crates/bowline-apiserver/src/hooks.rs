@@ -1,0 +1,111 @@
+//! The places where somebody else may look at what happens, delay it, or make it fail.
+
+use std::fmt;
+use std::pin::Pin;
+
+use bowline_machinery::Status;
+
+use crate::request::Verb;
+
+/// A connection that was cut: the client does not learn what became of its request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("the connection was cut")]
+pub struct Disconnected;
+
+/// Who called what. What is not about a resource has an empty `resource`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Call {
+    /// The user, as authenticated.
+    pub user: String,
+    /// The client, as it calls itself.
+    pub user_agent: String,
+    /// What is to be done.
+    pub verb: Verb,
+    /// Empty for the core group.
+    pub group: String,
+    /// For example `v1`.
+    pub version: String,
+    /// For example `pods`.
+    pub resource: String,
+    /// For example `status`.
+    pub subresource: Option<String>,
+    /// Of the object or collection.
+    pub namespace: Option<String>,
+    /// Of the object.
+    pub name: Option<String>,
+    /// Whether nothing is to be stored.
+    pub dry_run: bool,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// It goes on.
+    #[default]
+    Proceed,
+    /// It is answered with an error.
+    Fail(Status),
+    /// Its connection is cut, without an answer.
+    Disconnect,
+}
+
+/// One event of a watch on its way to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WatchFrame<'a> {
+    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    pub event: &'a str,
+    /// Of the object; empty for bookmarks and errors.
+    pub namespace: &'a str,
+    /// Of the object; empty for bookmarks and errors.
+    pub name: &'a str,
+    /// The revision of the event.
+    pub revision: u64,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameVerdict {
+    /// It is sent.
+    #[default]
+    Send,
+    /// It is lost, and the watch goes on: what no server does, and a client must survive all the same.
+    Skip,
+    /// The watch ends, as if its time were over.
+    Close,
+    /// The connection is cut.
+    Disconnect,
+}
+
+/// A future that a hook returns.
+pub type HookFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Looks at every request, and decides what becomes of it. A hook that takes its time delays only what it was asked
+/// about.
+///
+/// Each method does nothing unless it is implemented.
+pub trait Hook: Send + Sync + 'static {
+    /// Before a request is looked at any further than who makes it and what it is about.
+    fn before<'a>(&'a self, _call: &'a Call) -> HookFuture<'a, Verdict> {
+        Box::pin(std::future::ready(Verdict::Proceed))
+    }
+
+    /// After a write is committed, before its answer: whoever is refused here does not know that it was done.
+    fn committed<'a>(&'a self, _call: &'a Call) -> HookFuture<'a, Verdict> {
+        Box::pin(std::future::ready(Verdict::Proceed))
+    }
+
+    /// Before a frame of a watch is sent.
+    fn frame<'a>(&'a self, _call: &'a Call, _frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+        Box::pin(std::future::ready(FrameVerdict::Send))
+    }
+}
+
+impl fmt::Debug for dyn Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}

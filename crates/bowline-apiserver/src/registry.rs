@@ -1,0 +1,147 @@
+//! Which resources there are. Custom ones come and go, so readers take a snapshot.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bowline_machinery::GroupVersion;
+
+use crate::resource::Resource;
+
+/// All resources at one time.
+#[derive(Clone, Default)]
+pub(crate) struct Resources {
+    groups: BTreeMap<String, Group>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Group {
+    /// The preferred one first.
+    pub(crate) versions: Vec<Version>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Version {
+    pub(crate) version: String,
+    /// By plural name.
+    pub(crate) resources: BTreeMap<String, Arc<Resource>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Registry {
+    current: RwLock<Arc<Resources>>,
+}
+
+impl Registry {
+    pub(crate) fn resources(&self) -> Arc<Resources> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn find(&self, group: &str, version: &str, resource: &str) -> Option<Arc<Resource>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).find(group, version, resource).cloned()
+    }
+
+    /// Changes the resources; readers see all of it or nothing.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Resources)) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut current));
+    }
+}
+
+impl Resources {
+    pub(crate) fn find(&self, group: &str, version: &str, resource: &str) -> Option<&Arc<Resource>> {
+        self.version(group, version)?.resources.get(resource)
+    }
+
+    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Version> {
+        self.groups.get(group)?.versions.iter().find(|known| known.version == version)
+    }
+
+    pub(crate) fn group(&self, group: &str) -> Option<&Group> {
+        self.groups.get(group)
+    }
+
+    /// In the order of their names, the core group first.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &Group)> {
+        self.groups.iter().map(|(name, group)| (name.as_str(), group))
+    }
+
+    /// A resource in any of its versions.
+    pub(crate) fn any(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.groups.get(group)?.versions.iter().find_map(|version| version.resources.get(plural))
+    }
+
+    pub(crate) fn insert(&mut self, resource: Resource) {
+        let GroupVersion { group, version } = resource.gvk.group_version();
+        let group = self.groups.entry(group).or_default();
+        let versions = &mut group.versions;
+        let place = match versions.iter().position(|known| known.version == version) {
+            Some(place) => place,
+            None => {
+                versions.push(Version { version: version.clone(), resources: BTreeMap::new() });
+                versions.sort_by(|a, b| version_order(&b.version).cmp(&version_order(&a.version)));
+                versions.iter().position(|known| known.version == version).unwrap_or_default()
+            }
+        };
+        versions[place].resources.insert(resource.names.plural.clone(), Arc::new(resource));
+    }
+
+    /// Removes a resource in all versions; versions and groups that are then empty go, too.
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        let Some(known) = self.groups.get_mut(group) else { return };
+        for version in &mut known.versions {
+            version.resources.remove(plural);
+        }
+        known.versions.retain(|version| !version.resources.is_empty());
+        if known.versions.is_empty() {
+            self.groups.remove(group);
+        }
+    }
+}
+
+/// The order of versions, ascending: `foo1` < `v1alpha1` < `v1beta1` < `v1` < `v2`.
+pub(crate) fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
+    let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
+    let nothing = std::cmp::Reverse(String::new());
+    let Some(rest) = version.strip_prefix('v') else { return other };
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (major, rest) = rest.split_at(digits);
+    let Some(major) = number(major) else { return other };
+    let (stability, minor) = match rest {
+        "" => return (3, major, 0, nothing),
+        rest if rest.starts_with("beta") => (2, &rest[4..]),
+        rest if rest.starts_with("alpha") => (1, &rest[5..]),
+        _ => return other,
+    };
+    number(minor).map_or(other, |minor| (stability, major, minor, nothing))
+}
+
+fn number(digits: &str) -> Option<u64> {
+    let plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_ordered_by_stability_then_by_number() {
+        let mut versions = vec![
+            "foo10",
+            "v1",
+            "v10beta3",
+            "v11alpha2",
+            "v2",
+            "foo1",
+            "v12alpha1",
+            "v3beta1",
+            "v10",
+            "v11beta2",
+        ];
+        versions.sort_by(|a, b| version_order(b).cmp(&version_order(a)));
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
+        );
+    }
+}

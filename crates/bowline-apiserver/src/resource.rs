@@ -1,0 +1,246 @@
+//! One resource in one version: its names, where it is stored, and what is special about its kind.
+
+use bowline_machinery::{FieldError, GroupKind, GroupResource, GroupVersionKind, NameValidator, Status};
+use bowline_storage::TableId;
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::request::Verb;
+
+/// One resource in one version. Immutable: a change of a custom resource makes a new one.
+pub(crate) struct Resource {
+    pub(crate) gvk: GroupVersionKind,
+    pub(crate) names: Names,
+    pub(crate) namespaced: bool,
+    pub(crate) table: TableId,
+    pub(crate) verbs: Vec<Verb>,
+    pub(crate) subresources: Vec<Subresource>,
+    pub(crate) behaviour: Box<dyn Behaviour>,
+    /// The schema of a custom resource, as it was written.
+    pub(crate) schema_text: Option<String>,
+    /// What is put in front of a stored body instead of its opening brace.
+    pub(crate) head: Bytes,
+}
+
+/// What a resource is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) plural: String,
+    pub(crate) singular: String,
+    pub(crate) list_kind: String,
+    pub(crate) short_names: Vec<String>,
+    pub(crate) categories: Vec<String>,
+}
+
+/// What is below an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subresource {
+    pub(crate) name: String,
+    /// Of the objects that are read and written there; that of the resource itself for `status`.
+    pub(crate) gvk: GroupVersionKind,
+    pub(crate) verbs: Vec<Verb>,
+}
+
+/// Where the numbers of a `scale` subresource stand in an object, as JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) spec_replicas: String,
+    pub(crate) status_replicas: String,
+    /// A text, or a label selector object.
+    pub(crate) selector: Option<String>,
+}
+
+/// How `metadata.generation` moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// The kind has none.
+    None,
+    /// With anything but metadata and status.
+    Spec,
+    /// With annotations, too.
+    SpecAndAnnotations,
+    /// With anything but metadata.
+    AllButMetadata,
+}
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Main,
+    Status,
+    /// The finalizers of a namespace's spec.
+    Finalize,
+    /// Of a pod.
+    EphemeralContainers,
+    /// The node of a pod.
+    Binding,
+}
+
+/// How unknown and repeated fields of a request are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Ignore,
+    Warn,
+    Strict,
+}
+
+/// What is special about a kind. Everything here is a function of its arguments; what all kinds have in common is
+/// done before or after.
+pub(crate) trait Behaviour: Send + Sync {
+    /// Makes of a value that a client sent one that may be stored: what the kind does not know is removed, and told;
+    /// what has the wrong type is an error.
+    fn normalise(&self, object: Value, unknown: &mut Vec<String>) -> Result<Value, Status>;
+
+    /// Sets defaults.
+    fn default(&self, object: &mut Value);
+
+    /// A stored object in the version of this resource, as this version's schema wants it now.
+    fn from_storage(&self, object: Value) -> Value {
+        object
+    }
+
+    /// Whether stored bytes can be sent as they are.
+    fn reads_as_stored(&self) -> bool {
+        true
+    }
+
+    /// The other way.
+    fn to_storage(&self, object: Value) -> Value {
+        object
+    }
+
+    /// Whether the items of a list carry their own `apiVersion` and `kind`.
+    fn items_have_kind(&self) -> bool {
+        false
+    }
+
+    /// Before an object is created: what clients may not set is removed.
+    fn prepare_create(&self, _object: &mut Value) {}
+
+    /// Before an object is updated: what this part may not change is as before.
+    fn prepare_update(&self, _part: Part, _new: &mut Value, _old: &Value) {}
+
+    fn name_validator(&self) -> NameValidator;
+
+    fn validate(&self, object: &Value) -> Vec<FieldError>;
+
+    fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError>;
+
+    fn generation(&self) -> Generation;
+
+    /// The fields that a selector may name beside name and namespace, with their values.
+    fn fields(&self, object: &Value) -> Vec<(String, String)>;
+
+    /// Their names, in the order in which they are told to somebody who asked for another.
+    fn field_names(&self) -> Vec<String>;
+
+    /// What somebody is told who selects by another field.
+    fn unknown_field(&self, field: &str) -> String {
+        format!("field label not supported: {field}")
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        false
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether a delete answers with the object instead of a `Status`.
+    fn returns_deleted(&self) -> bool {
+        false
+    }
+
+    /// For how long an object stays when it is deleted with these many seconds asked for. `None`: it goes at once.
+    fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// Where the numbers of the `scale` subresource stand, if there is one.
+    fn scale(&self) -> Option<Scale> {
+        None
+    }
+
+    /// Whether new objects may be made now.
+    fn check_create(&self, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// What keeps every object of the kind from going at once.
+    fn cleanup_finalizer(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Objects that may not be deleted at all.
+    fn check_delete(&self, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// When an object is marked as to be deleted.
+    fn prepare_delete(&self, _object: &mut Value) {}
+
+    /// What a client should be told about an object.
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl Resource {
+    pub(crate) fn group_resource(&self) -> GroupResource {
+        GroupResource::new(&self.gvk.group, &self.names.plural)
+    }
+
+    pub(crate) fn group_kind(&self) -> GroupKind {
+        self.gvk.group_kind()
+    }
+
+    pub(crate) fn api_version(&self) -> String {
+        self.gvk.group_version().to_string()
+    }
+
+    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+
+    /// A stored object, to be worked on.
+    pub(crate) fn decode(&self, body: &[u8]) -> Result<Value, Status> {
+        let object = serde_json::from_slice(body).map_err(|error| {
+            Status::internal(format!("a stored {} cannot be read: {error}", self.gvk.kind))
+        })?;
+        Ok(self.behaviour.from_storage(object))
+    }
+
+    /// A stored body as bytes in this version, without its opening brace and with neither `apiVersion` nor `kind`.
+    pub(crate) fn tail(&self, body: &Bytes) -> Bytes {
+        if self.behaviour.reads_as_stored() {
+            return body.slice(1..);
+        }
+        match self.decode(body) {
+            Ok(mut object) => {
+                if let Some(fields) = object.as_object_mut() {
+                    fields.remove("apiVersion");
+                    fields.remove("kind");
+                }
+                Bytes::from(object.to_string()).slice(1..)
+            }
+            // Bytes that were stored by this server can be read by it.
+            Err(_) => body.slice(1..),
+        }
+    }
+
+    /// A stored body as it is sent: with `kind` and `apiVersion` in front.
+    pub(crate) fn whole(&self, body: &Bytes) -> Bytes {
+        let tail = self.tail(body);
+        let mut bytes = Vec::with_capacity(self.head.len() + tail.len());
+        bytes.extend_from_slice(&self.head);
+        bytes.extend_from_slice(&tail);
+        Bytes::from(bytes)
+    }
+
+    /// What stands in front of a body of this kind.
+    pub(crate) fn head(kind: &str, api_version: &str) -> Bytes {
+        let (kind, api_version) = (Value::from(kind), Value::from(api_version));
+        Bytes::from(format!(r#"{{"kind":{kind},"apiVersion":{api_version},"#))
+    }
+}

@@ -1,0 +1,365 @@
+//! From a request to a resource to its answer: which verb is done by whom.
+
+use std::sync::Arc;
+
+use bowline_machinery::{GroupResource, Status};
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::Value;
+
+use crate::decode;
+use crate::delete::{self, DeleteOptions};
+use crate::hooks::Call;
+use crate::negotiate::{self, Form, Patch};
+use crate::object::{self, meta_str};
+use crate::query::Query;
+use crate::read::{self, Rendering};
+use crate::request::{ResourcePath, Verb};
+use crate::resource::{Part, Resource};
+use crate::select::Selection;
+use crate::server::{Answer, Inner, method_not_allowed};
+use crate::write::{self, Change, Outcome, Write};
+use crate::{custom, subresource, watch};
+
+/// One request to a resource.
+pub(crate) struct Exchange<'a> {
+    pub(crate) inner: &'a Inner,
+    pub(crate) call: &'a Arc<Call>,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) name: Option<&'a str>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: &'a Query,
+    pub(crate) body: &'a Bytes,
+}
+
+/// The answer, and whether something was written.
+pub(crate) fn answer(
+    inner: &Inner,
+    call: &Arc<Call>,
+    path: &ResourcePath,
+    headers: &HeaderMap,
+    query: &Query,
+    body: &Bytes,
+) -> Result<(Answer, bool), Status> {
+    let found = inner.registry.find(&path.group, &path.version, &path.resource);
+    let resource = found.filter(|_| !path.overlong).ok_or_else(Status::no_such_path)?;
+    // Namespaced objects are only below their namespaces, others never are.
+    let fits = match (resource.namespaced, &path.namespace, &path.name) {
+        (true, None, None) => matches!(call.verb, Verb::List | Verb::Watch),
+        (namespaced, namespace, _) => namespaced == namespace.is_some(),
+    };
+    if !fits {
+        let listable = resource.namespaced && path.namespace.is_none() && path.name.is_none();
+        return Err(if listable { method_not_allowed() } else { Status::no_such_path() });
+    }
+    let exchange = Exchange {
+        inner,
+        call,
+        resource,
+        namespace: path.namespace.as_deref(),
+        name: path.name.as_deref(),
+        headers,
+        query,
+        body,
+    };
+    match &path.subresource {
+        Some(name) => subresource::answer(&exchange, name),
+        None => exchange.main(),
+    }
+}
+
+impl Exchange<'_> {
+    fn main(&self) -> Result<(Answer, bool), Status> {
+        let verb = self.call.verb;
+        if !self.resource.verbs.contains(&verb) {
+            return Err(method_not_allowed());
+        }
+        match (verb, self.name) {
+            (Verb::Get, Some(name)) => self.get(name).map(|answer| (answer, false)),
+            (Verb::List, None) => self.list().map(|answer| (answer, false)),
+            (Verb::Watch, _) => self.watch().map(|answer| (answer, false)),
+            (Verb::Create, None) => self.create(),
+            (Verb::Update, Some(name)) => self.update(name, Part::Main),
+            (Verb::Patch, Some(name)) => self.patch(name, Part::Main),
+            (Verb::Delete, Some(name)) => self.delete(name),
+            (Verb::DeleteCollection, None) => self.delete_collection(),
+            _ => Err(method_not_allowed()),
+        }
+    }
+
+    pub(crate) fn rendering(&self) -> Result<Rendering, Status> {
+        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers)? })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<Answer, Status> {
+        let rendering = self.rendering()?;
+        let key = object::key(self.namespace, name);
+        let record = read::get(&self.inner.store, &self.resource, &key, self.query)?;
+        Ok(Answer::bytes(200, rendering.object(&record.body)))
+    }
+
+    fn list(&self) -> Result<Answer, Status> {
+        let rendering = self.rendering()?;
+        read::list(&self.inner.store, &rendering, self.namespace, self.query).map(Answer::stream)
+    }
+
+    fn watch(&self) -> Result<Answer, Status> {
+        let rendering = self.rendering()?;
+        let mut query = self.query.clone();
+        if let Some(name) = self.name {
+            // An object is watched as a list of one.
+            query.field_selector = format!("metadata.name={name}");
+        }
+        let (call, hook) = (self.call.clone(), self.inner.hook.clone());
+        watch::watch(&self.inner.store, rendering, self.namespace, &query, &self.inner.clock, call, hook)
+            .map(Answer::stream)
+    }
+
+    pub(crate) fn write(&self, options: &str) -> Result<Write<'_>, Status> {
+        let dry_run = write::dry_run(&self.query.dry_run, options)?;
+        Ok(self.write_with(dry_run))
+    }
+
+    pub(crate) fn write_with(&self, dry_run: bool) -> Write<'_> {
+        Write {
+            store: &self.inner.store,
+            clock: &self.inner.clock,
+            resource: &self.resource,
+            namespace: self.namespace,
+            query: self.query,
+            dry_run,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn create(&self) -> Result<(Answer, bool), Status> {
+        let rendering = self.rendering()?;
+        let mut write = self.write("CreateOptions")?;
+        negotiate::check_json(self.headers)?;
+        let decoded = decode::object(&self.resource, self.body)?;
+        self.check_namespace(meta_str(&decoded.object, "name"))?;
+        self.resource.behaviour.check_create(meta_str(&decoded.object, "name"))?;
+        let outcome = write.create(decoded)?;
+        self.finish(&rendering, outcome, write.warnings)
+    }
+
+    pub(crate) fn update(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
+        let rendering = self.rendering()?;
+        let mut write = self.write("UpdateOptions")?;
+        negotiate::check_json(self.headers)?;
+        let decoded = decode::object(&self.resource, self.body)?;
+        let outcome = write.update(name, part, Change::Replace(decoded))?;
+        self.finish(&rendering, outcome, write.warnings)
+    }
+
+    pub(crate) fn patch(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
+        let rendering = self.rendering()?;
+        let mut write = self.write("PatchOptions")?;
+        let patch = PatchBody::parse(negotiate::patch(self.headers)?, self.body)?;
+        let modify = |object: Value| {
+            let patched = patch.apply(object)?;
+            let mut complaints = Vec::new();
+            let object = decode::of_kind(&self.resource, patched, &mut complaints)?;
+            complaints.extend(patch.duplicates().iter().cloned());
+            Ok(decode::Decoded { object, complaints })
+        };
+        let outcome = write.update(name, part, Change::Modify(&modify))?;
+        self.finish(&rendering, outcome, write.warnings)
+    }
+
+    fn delete(&self, name: &str) -> Result<(Answer, bool), Status> {
+        let rendering = self.rendering()?;
+        let options = DeleteOptions::of(self.body, self.query)?;
+        let mut write = self.write_with(options.dry_run()?);
+        self.resource.behaviour.check_delete(name)?;
+        let outcome = write.delete(name, &options)?;
+        self.finish(&rendering, outcome, write.warnings)
+    }
+
+    fn delete_collection(&self) -> Result<(Answer, bool), Status> {
+        let rendering = self.rendering()?;
+        let options = DeleteOptions::of(self.body, self.query)?;
+        let selection = Selection::parse(&self.resource, self.query)?;
+        let prefix = self.namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
+        let list = bowline_storage::List { prefix: &prefix, ..bowline_storage::List::default() };
+        let listing = self.inner.store.list(self.resource.table, list).map_err(Status::internal)?;
+        let mut items = Vec::new();
+        let mut committed = false;
+        for record in listing.items.iter().filter(|record| selection.matches(record)) {
+            let (namespace, name) = object::split_key(&record.key);
+            let mut write = self.write_with(options.dry_run()?);
+            write.namespace = namespace;
+            match write.delete(name, &options) {
+                Ok(outcome) => {
+                    committed |= outcome.is_commit();
+                    custom::committed(self.inner, &self.resource, &outcome);
+                    items.push(outcome.into_object(&self.resource)?);
+                }
+                // Somebody else was faster: all the same to the client.
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        if self.resource.behaviour.items_have_kind() || rendering.form == Form::Metadata {
+            for item in &mut items {
+                decode::put_kind(item, &self.resource);
+            }
+        } else {
+            for fields in items.iter_mut().filter_map(Value::as_object_mut) {
+                fields.remove("apiVersion");
+                fields.remove("kind");
+            }
+        }
+        let document = serde_json::json!({
+            "kind": self.resource.names.list_kind,
+            "apiVersion": self.resource.api_version(),
+            "metadata": {"resourceVersion": listing.revision.to_string()},
+            "items": items,
+        });
+        Ok((Answer::json(200, &document), committed))
+    }
+
+    /// What a client gets to see of a write.
+    pub(crate) fn finish(
+        &self,
+        rendering: &Rendering,
+        outcome: Outcome,
+        warnings: Vec<String>,
+    ) -> Result<(Answer, bool), Status> {
+        custom::committed(self.inner, &self.resource, &outcome);
+        let committed = outcome.is_commit();
+        let mut answer = match outcome {
+            Outcome::Stored { record, created, .. } => {
+                Answer::bytes(if created { 201 } else { 200 }, rendering.object(&record.body))
+            }
+            Outcome::Deleted { object }
+                if self.call.verb == Verb::Delete && !self.resource.behaviour.returns_deleted() =>
+            {
+                Answer::status(&delete::deleted_status(&self.resource, &object))
+            }
+            Outcome::Deleted { object } => Answer::bytes(200, self.render(rendering, object)),
+            Outcome::Dry { object, created } => {
+                Answer::bytes(if created { 201 } else { 200 }, self.render(rendering, object))
+            }
+        };
+        answer.warnings = warnings;
+        Ok((answer, committed))
+    }
+
+    fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
+        if rendering.form == Form::Metadata {
+            return rendering.object(&Bytes::from(object.to_string()));
+        }
+        decode::put_kind(&mut object, &self.resource);
+        Bytes::from(object.to_string())
+    }
+
+    /// New objects need a namespace that is there and is to stay.
+    fn check_namespace(&self, name: &str) -> Result<(), Status> {
+        let Some(namespace) = self.namespace else { return Ok(()) };
+        let namespaces = GroupResource::new("", "namespaces");
+        let missing = || Status::not_found(&namespaces, namespace);
+        let resource = self.inner.registry.find("", "v1", "namespaces").ok_or_else(missing)?;
+        let record = self.inner.store.get(resource.table, namespace).ok_or_else(missing)?;
+        let terminating = record
+            .meta
+            .fields
+            .iter()
+            .any(|(field, value)| &**field == "status.phase" && &**value == "Terminating");
+        if !terminating {
+            return Ok(());
+        }
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut status = Status::forbidden(&self.resource.group_resource(), name, &why);
+        if let Some(details) = &mut status.details {
+            details.causes.push(bowline_machinery::StatusCause {
+                reason: Some("NamespaceTerminating".to_owned()),
+                message: Some(format!("namespace {namespace} is being terminated")),
+                field: Some("metadata.namespace".to_owned()),
+            });
+        }
+        Err(status)
+    }
+}
+
+impl Outcome {
+    /// Whether something was written.
+    pub(crate) fn is_commit(&self) -> bool {
+        match self {
+            Self::Stored { changed, .. } => *changed,
+            Self::Dry { .. } => false,
+            Self::Deleted { .. } => true,
+        }
+    }
+
+    /// The name of the object.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::Stored { record, .. } => Some(object::split_key(&record.key).1.to_owned()),
+            Self::Dry { object, .. } | Self::Deleted { object } => Some(meta_str(object, "name").to_owned()),
+        }
+    }
+
+    pub(crate) fn into_object(self, resource: &Resource) -> Result<Value, Status> {
+        match self {
+            Self::Stored { record, .. } => resource.decode(&record.body),
+            Self::Dry { object, .. } | Self::Deleted { object } => Ok(object),
+        }
+    }
+}
+
+/// A patch that was read, but not applied yet.
+pub(crate) enum PatchBody {
+    Json(Value),
+    Merge(bowline_machinery::ParsedJson),
+}
+
+impl PatchBody {
+    pub(crate) fn parse(patch: Patch, body: &[u8]) -> Result<Self, Status> {
+        match patch {
+            Patch::Json => Err(Status::unsupported_media_type("soon")),
+            Patch::Merge => {
+                let parsed = bowline_machinery::parse_json(body)
+                    .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+                if !parsed.value.is_object() {
+                    return Err(Status::bad_request("error decoding patch: a merge patch is a JSON object"));
+                }
+                Ok(Self::Merge(parsed))
+            }
+        }
+    }
+
+    pub(crate) fn apply(&self, mut object: Value) -> Result<Value, Status> {
+        match self {
+            Self::Json(_) => Ok(object),
+            Self::Merge(patch) => {
+                merge(&mut object, &patch.value);
+                Ok(object)
+            }
+        }
+    }
+
+    fn duplicates(&self) -> &[String] {
+        match self {
+            Self::Json(_) => &[],
+            Self::Merge(patch) => &patch.duplicates,
+        }
+    }
+}
+
+fn merge(to: &mut Value, patch: &Value) {
+    let Some(patch) = patch.as_object() else {
+        *to = patch.clone();
+        return;
+    };
+    let to = object::into_map(to);
+    for (k, v) in patch {
+        if v.is_null() {
+            to.remove(k);
+        } else {
+            merge(to.entry(k.clone()).or_insert(Value::Null), v);
+        }
+    }
+}

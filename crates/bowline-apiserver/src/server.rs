@@ -1,0 +1,365 @@
+//! The server: what it is made of, and the way of a request through it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use bowline_clock::Clock;
+use bowline_machinery::Status;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, Request, Response};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tower_service::Service;
+
+use crate::authentication::User;
+use crate::body::Body;
+use crate::builder::Builder;
+use crate::hooks::{Call, Disconnected, Hook, Verdict};
+use crate::object::Meta;
+use crate::query::Query;
+use crate::registry::Registry;
+use crate::request::{Target, Verb};
+use crate::{discovery, health, rest};
+
+/// The most bytes of a request's body.
+pub const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// What objects are kept in.
+pub(crate) type Store = bowline_storage::Store<Meta>;
+
+/// The Kubernetes API in process: a [`tower_service::Service`] of HTTP requests. Clones share everything.
+///
+/// As a service it trusts its caller: whoever holds it is an administrator, unless a request carries a [`User`] in its
+/// extensions. On a [socket](crate::Serving) everybody has to say who they are.
+#[derive(Clone)]
+pub struct ApiServer {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) registry: Registry,
+    pub(crate) clock: Clock,
+    pub(crate) hook: Option<Arc<dyn Hook>>,
+    pub(crate) ready: AtomicBool,
+    /// Held while custom resources come into force or go.
+    pub(crate) custom: Mutex<()>,
+}
+
+impl ApiServer {
+    /// Options of a server, with their defaults.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Forgets all history, as a compaction of etcd does: watches and lists at an older revision are answered with 410.
+    pub fn compact(&self) {
+        self.inner.store.compact(self.inner.store.revision());
+    }
+
+    /// The newest revision.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.inner.store.revision().get()
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// [`Disconnected`] if a [`Hook`] cut the connection.
+    pub async fn handle<B>(&self, request: Request<B>) -> Result<Response<Body>, Disconnected>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        let pretty = wants_pretty(&parts.headers, parts.uri.query().unwrap_or_default());
+        let user = parts.extensions.get::<User>().cloned().unwrap_or_else(User::admin);
+        let incoming = Incoming {
+            method: parts.method,
+            target: Target::of(parts.uri.path()),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            headers: parts.headers,
+            user,
+        };
+        let answer = match self.answer(incoming, body).await {
+            Ok(answer) => answer,
+            Err(Failure::Status(status)) => Answer::status(&status),
+            Err(Failure::Disconnected) => return Err(Disconnected),
+        };
+        Ok(answer.into_response(pretty))
+    }
+
+    async fn answer<B>(&self, incoming: Incoming, body: B) -> Result<Answer, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let inner = &self.inner;
+        let query = Query::parse(&incoming.query)?;
+        let Target::Resource(path) = &incoming.target else {
+            return self.about_itself(&incoming, &query);
+        };
+        incoming.user.authorize(path, &incoming.method, query.watch)?;
+        let Some(verb) = Verb::of(&incoming.method, path, query.watch) else {
+            return Err(method_not_allowed().into());
+        };
+        let call = Arc::new(Call {
+            user: incoming.user.name().to_owned(),
+            user_agent: header(&incoming.headers, "user-agent"),
+            verb,
+            group: path.group.clone(),
+            version: path.version.clone(),
+            resource: path.resource.clone(),
+            subresource: path.subresource.clone(),
+            namespace: path.namespace.clone(),
+            name: path.name.clone(),
+            dry_run: query.dry_run.iter().any(|value| !value.is_empty()),
+        });
+        if let Some(hook) = &inner.hook {
+            obey(hook.before(&call).await)?;
+        }
+        let bytes = match verb {
+            Verb::Get | Verb::List | Verb::Watch => Bytes::new(),
+            _ => read(body).await?,
+        };
+        let (answer, committed) = rest::answer(inner, &call, path, &incoming.headers, &query, &bytes)?;
+        if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
+            obey(hook.committed(&call).await)?;
+        }
+        Ok(answer)
+    }
+
+    /// What is not about a resource.
+    fn about_itself(&self, incoming: &Incoming, query: &Query) -> Result<Answer, Failure> {
+        let inner = &self.inner;
+        let resources = inner.registry.resources();
+        if !matches!(incoming.method, Method::GET | Method::HEAD) {
+            return Err(method_not_allowed().into());
+        }
+        incoming.user.authorize_path(&incoming.target)?;
+        let document = match &incoming.target {
+            Target::Health { endpoint, check } => {
+                let ready = inner.ready.load(Ordering::Acquire);
+                let (code, text) = health::answer(*endpoint, check.as_deref(), query, ready);
+                return Ok(Answer::text(code, text));
+            }
+            Target::Version => Some(discovery::version()),
+            Target::CoreVersions | Target::Groups => {
+                let address = header(&incoming.headers, "host");
+                let (document, aggregated) = if incoming.target == Target::CoreVersions {
+                    discovery::core(&resources, &incoming.headers, &address)
+                } else {
+                    discovery::groups(&resources, &incoming.headers)
+                };
+                let mut answer = Answer::json(200, &document);
+                if let Some(version) = aggregated {
+                    answer.content_type = format!(
+                        "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+                    );
+                }
+                return Ok(answer);
+            }
+            Target::Group(group) => discovery::group(&resources, group),
+            Target::GroupVersion { group, version } => discovery::resource_list(&resources, group, version),
+            Target::Root => Some(serde_json::json!({"paths": paths(&resources)})),
+            Target::Nowhere => return Ok(Answer::text(404, "404 page not found\n".to_owned())),
+            Target::Resource(_) => None,
+        };
+        Ok(document
+            .map_or_else(|| Answer::status(&Status::no_such_path()), |document| Answer::json(200, &document)))
+    }
+}
+
+fn paths(resources: &crate::registry::Resources) -> Vec<String> {
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/healthz", "/livez", "/readyz", "/version"].map(str::to_owned).into();
+    for (name, group) in resources.groups() {
+        let root = if name.is_empty() { "/api".to_owned() } else { format!("/apis/{name}") };
+        paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));
+        if !name.is_empty() {
+            paths.push(root);
+        }
+    }
+    paths.sort_unstable();
+    paths
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer").field("revision", &self.revision()).finish_non_exhaustive()
+    }
+}
+
+impl<B> Service<Request<B>> for ApiServer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<Body>;
+    type Error = Disconnected;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Disconnected>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Disconnected>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move { server.handle(request).await })
+    }
+}
+
+/// A request without its body.
+struct Incoming {
+    method: Method,
+    target: Target,
+    query: String,
+    headers: HeaderMap,
+    user: User,
+}
+
+/// Why there is no ordinary answer.
+pub(crate) enum Failure {
+    Status(Box<Status>),
+    Disconnected,
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+/// What is answered.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) body: Body,
+    pub(crate) content_type: String,
+    pub(crate) warnings: Vec<String>,
+    /// The same as the body, if that is to be written nicely for those who want it so.
+    document: Option<Bytes>,
+}
+
+impl Answer {
+    pub(crate) fn bytes(code: u16, bytes: Bytes) -> Self {
+        let content_type = "application/json".to_owned();
+        Self {
+            code,
+            body: Body::from(bytes.clone()),
+            content_type,
+            warnings: Vec::new(),
+            document: Some(bytes),
+        }
+    }
+
+    pub(crate) fn stream(body: Body) -> Self {
+        let content_type = "application/json".to_owned();
+        Self { code: 200, body, content_type, warnings: Vec::new(), document: None }
+    }
+
+    pub(crate) fn json(code: u16, document: &impl serde::Serialize) -> Self {
+        let bytes = serde_json::to_vec(document).expect("a document can always be written to memory");
+        Self::bytes(code, Bytes::from(bytes))
+    }
+
+    fn text(code: u16, text: String) -> Self {
+        let mut answer = Self::bytes(code, Bytes::from(text));
+        "text/plain; charset=utf-8".clone_into(&mut answer.content_type);
+        answer.document = None;
+        answer
+    }
+
+    pub(crate) fn status(status: &Status) -> Self {
+        Self::json(if status.code == 0 { 200 } else { status.code }, status)
+    }
+
+    fn into_response(self, pretty: bool) -> Response<Body> {
+        let Self { code, mut body, content_type, warnings, document } = self;
+        if let Some(document) = document.filter(|_| pretty)
+            && let Ok(value) = serde_json::from_slice::<serde_json::Value>(&document)
+        {
+            let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
+            text.push('\n');
+            body = Body::from(Bytes::from(text));
+        }
+        let mut response = Response::new(body);
+        *response.status_mut() =
+            http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        if let Ok(content_type) = HeaderValue::from_str(&content_type) {
+            headers.insert(CONTENT_TYPE, content_type);
+        }
+        headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
+        for warning in warnings {
+            if let Some(value) = warning_header(&warning) {
+                headers.append("warning", value);
+            }
+        }
+        response
+    }
+}
+
+/// `299 - "text"`, as RFC 7234 wants it quoted.
+fn warning_header(text: &str) -> Option<HeaderValue> {
+    let mut quoted = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            character if character.is_control() => quoted.push(' '),
+            character => quoted.push(character),
+        }
+    }
+    HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok()
+}
+
+fn obey(verdict: Verdict) -> Result<(), Failure> {
+    match verdict {
+        Verdict::Proceed => Ok(()),
+        Verdict::Fail(status) => Err(status.into()),
+        Verdict::Disconnect => Err(Failure::Disconnected),
+    }
+}
+
+async fn read<B>(body: B) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            Err(Status::too_large(format!("Request entity too large: limit is {MAX_BODY}")).into())
+        }
+        Err(error) => {
+            Err(Status::bad_request(format!("the body of the request could not be read: {error}")).into())
+        }
+    }
+}
+
+pub(crate) fn method_not_allowed() -> Status {
+    let mut status = Status::failure(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+    );
+    status.details = Some(bowline_machinery::StatusDetails::default());
+    status
+}
+
+fn header(headers: &HeaderMap, name: &str) -> String {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
+
+/// People who use a browser or a terminal get something that they can read.
+fn wants_pretty(headers: &HeaderMap, query: &str) -> bool {
+    if query.contains("pretty=") {
+        return Query::parse(query).is_ok_and(|query| query.pretty);
+    }
+    let agent = header(headers, "user-agent");
+    ["curl", "Wget", "Mozilla"].iter().any(|known| agent.starts_with(known))
+}

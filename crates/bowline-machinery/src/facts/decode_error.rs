@@ -1,0 +1,83 @@
+//! Why JSON cannot be decoded into a Go type, in Go's words.
+
+use std::fmt;
+
+use super::place::{Place, quoted};
+
+/// Why an object cannot be decoded into the Go type of its kind.
+///
+/// Its text is what Go's decoder says. kube-apiserver puts `Deployment in version "v1" cannot be handled as a
+/// Deployment: ` before it and answers 400.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The JSON is of another type than the field, or a number does not fit.
+    Type {
+        /// What there is, `string` or `number 3000000000`.
+        found: String,
+        /// The struct and its field with the way there; `None` if it is the object itself.
+        field: Option<(&'static str, String)>,
+        /// What Go calls the type that there should be.
+        expected: String,
+    },
+    /// Binary data is not base64.
+    Base64 {
+        /// The first byte that is wrong.
+        at: usize,
+    },
+    /// A text is not a time.
+    Time(String),
+    /// A quantity is malformed.
+    Quantity(String),
+    /// A JSON schema or a boolean was expected.
+    SchemaOrBool,
+}
+
+impl DecodeError {
+    pub(super) fn of_type(found: impl Into<String>, place: &Place<'_>, expected: &str) -> Self {
+        Self::Type { found: found.into(), field: place.go_field(), expected: without_directories(expected) }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Type { found, field, expected } => {
+                write!(f, "json: cannot unmarshal {found} into Go ")?;
+                match field {
+                    Some((structure, field)) => {
+                        write!(f, "struct field {structure}.{field} of type {expected}")
+                    }
+                    None => write!(f, "value of type {expected}"),
+                }
+            }
+            Self::Base64 { at } => write!(f, "illegal base64 data at input byte {at}"),
+            Self::Time(text) | Self::Quantity(text) => f.write_str(text),
+            Self::SchemaOrBool => f.write_str("boolean or JSON schema expected"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// The parts of Go's text about a time that cannot be parsed.
+pub(super) fn time_error(text: &str, told: &str) -> DecodeError {
+    DecodeError::Time(format!("parsing time {}{told}", quoted(text)))
+}
+
+/// `[]v1.Container` of `[]core/v1.Container`: Go's error texts know packages, not their paths.
+fn without_directories(name: &str) -> String {
+    let mut short = String::with_capacity(name.len());
+    let mut word = 0;
+    for character in name.chars() {
+        match character {
+            '/' => short.truncate(word),
+            '[' | ']' => {
+                short.push(character);
+                word = short.len();
+            }
+            other => short.push(other),
+        }
+    }
+    short
+}

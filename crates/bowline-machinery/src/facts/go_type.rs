@@ -1,0 +1,307 @@
+//! Go's types as far as JSON shows them. Owns the reading of a type's line in the table.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use super::table::{malformed, table};
+
+/// The type of a built-in kind, or of a struct within it.
+#[derive(Clone, Copy)]
+pub struct TypeRef(&'static Slot);
+
+impl TypeRef {
+    pub(super) fn new(slot: &'static Slot) -> Self {
+        Self(slot)
+    }
+
+    /// The name, with as much of Go's package as tells it apart: `core/v1.PodSpec`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// The fields in Go's order, those of embedded structs among them. None if it is no struct.
+    #[must_use]
+    pub fn fields(self) -> &'static [Field] {
+        &self.0.fields().in_order
+    }
+
+    /// The field of that name in JSON.
+    #[must_use]
+    pub fn field(self, name: &str) -> Option<&'static Field> {
+        self.0.fields().find(name)
+    }
+
+    /// Whether kube-apiserver keeps the objects in JSON. All others are kept in protobuf.
+    pub(super) fn is_kept_in_json(self) -> bool {
+        self.0.name.starts_with("apiextensions/") || self.0.name.starts_with("apiregistration/")
+    }
+
+    pub(super) fn slot(self) -> &'static Slot {
+        self.0
+    }
+}
+
+impl fmt::Debug for TypeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TypeRef").field(&self.0.name).finish()
+    }
+}
+
+/// A field of a struct.
+///
+/// In the table it is `name:flags:numbers:type`, where flags are `p` for a pointer, `o` for omitempty and `z` for
+/// omitzero, and numbers are those of protobuf. `~strategy@key` may follow for patches, then `^Embedded` with the Go
+/// names of the embedded structs that it comes from.
+#[derive(Debug)]
+pub struct Field {
+    pub(super) name: &'static str,
+    pub(super) go_type: GoType,
+    pub(super) pointer: bool,
+    pub(super) omit_empty: bool,
+    pub(super) omit_zero: bool,
+    pub(super) embedded: &'static str,
+    numbers: &'static str,
+    patch: &'static str,
+}
+
+impl Field {
+    fn read(token: &'static str) -> Self {
+        let mut parts = token.splitn(4, ':');
+        let mut part = || parts.next().unwrap_or_else(|| malformed(token));
+        let (name, flags, numbers, rest) = (part(), part(), part(), part());
+        let (rest, embedded) = rest.split_once('^').unwrap_or((rest, ""));
+        let (go_type, patch) = rest.split_once('~').unwrap_or((rest, ""));
+        Self {
+            name,
+            go_type: GoType::read(go_type),
+            pointer: flags.contains('p'),
+            omit_empty: flags.contains('o'),
+            omit_zero: flags.contains('z'),
+            embedded,
+            numbers,
+            patch,
+        }
+    }
+
+    /// The name in JSON.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The type, as the table has it: `[]core/v1.Container`.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        self.go_type.text
+    }
+
+    /// Whether Go tells an absent value from an empty one.
+    #[must_use]
+    pub fn is_pointer(&self) -> bool {
+        self.pointer
+    }
+
+    /// The struct that the field is, or that the elements of its list or map are.
+    #[must_use]
+    pub fn structure(&self) -> Option<TypeRef> {
+        let mut shape = &self.go_type.shape;
+        loop {
+            match shape {
+                Shape::Struct(slot) => return Some(TypeRef(slot)),
+                Shape::List(inner) | Shape::Map(inner) => shape = &inner.shape,
+                _ => return None,
+            }
+        }
+    }
+
+    /// The numbers on the way to the field in a protobuf body: more than one if it is in an embedded message there,
+    /// none if it is not there.
+    pub fn protobuf_numbers(&self) -> impl Iterator<Item = u32> {
+        self.numbers.split('.').filter_map(|number| number.parse().ok())
+    }
+
+    /// The strategies of a strategic merge patch: `merge`, `replace`, `retainKeys`.
+    pub fn patch_strategies(&self) -> impl Iterator<Item = &'static str> {
+        let strategies = self.patch.split_once('@').map_or("", |(strategies, _)| strategies);
+        strategies.split(',').filter(|strategy| !strategy.is_empty())
+    }
+
+    /// The field that tells the elements of the list apart in a strategic merge patch.
+    #[must_use]
+    pub fn patch_merge_key(&self) -> Option<&'static str> {
+        self.patch.split_once('@').map(|(_, key)| key).filter(|key| !key.is_empty())
+    }
+
+    /// Whether Go's encoder writes the field even if nothing was ever said about it.
+    pub(super) fn is_always_written(&self) -> bool {
+        if self.pointer {
+            return !self.omit_empty;
+        }
+        !self.omit_zero && (!self.omit_empty || !self.go_type.shape.can_be_empty())
+    }
+}
+
+/// A type and what Go calls it.
+#[derive(Debug)]
+pub(super) struct GoType {
+    /// As the table has it; what follows the last slash of a package is what Go calls it.
+    pub(super) text: &'static str,
+    pub(super) shape: Shape,
+}
+
+#[derive(Debug)]
+pub(super) enum Shape {
+    String,
+    Bool,
+    Int32,
+    Int64,
+    Float,
+    Bytes,
+    /// Whatever JSON there is, kept as it is.
+    Raw,
+    /// A value behind an interface: empty if it is null.
+    Any,
+    Quantity,
+    IntOrString,
+    Time,
+    MicroTime,
+    /// Of the type of JSON schemas, as are the next two.
+    SchemaOrBool(&'static Slot),
+    SchemaOrArray(&'static Slot),
+    SchemaOrStrings(&'static Slot),
+    List(Box<GoType>),
+    Map(Box<GoType>),
+    Struct(&'static Slot),
+}
+
+impl GoType {
+    fn read(text: &'static str) -> Self {
+        Self { text, shape: Shape::read(text) }
+    }
+}
+
+impl Shape {
+    fn read(text: &'static str) -> Self {
+        match text {
+            "string" => return Self::String,
+            "bool" => return Self::Bool,
+            "int32" => return Self::Int32,
+            "int64" => return Self::Int64,
+            "float64" => return Self::Float,
+            "any" => return Self::Any,
+            "[]uint8" => return Self::Bytes,
+            "resource.Quantity" => return Self::Quantity,
+            "intstr.IntOrString" => return Self::IntOrString,
+            "meta/v1.Time" => return Self::Time,
+            "meta/v1.MicroTime" => return Self::MicroTime,
+            "meta/v1.FieldsV1" | "runtime.RawExtension" | "apiextensions/v1.JSON" => return Self::Raw,
+            "apiextensions/v1.JSONSchemaPropsOrBool" => return Self::SchemaOrBool(schema()),
+            "apiextensions/v1.JSONSchemaPropsOrArray" => return Self::SchemaOrArray(schema()),
+            "apiextensions/v1.JSONSchemaPropsOrStringArray" => return Self::SchemaOrStrings(schema()),
+            _ => {}
+        }
+        if let Some(element) = text.strip_prefix("[]") {
+            return Self::List(Box::new(GoType::read(element)));
+        }
+        if let Some((_, element)) = text.strip_prefix("map[").and_then(|rest| rest.split_once(']')) {
+            return Self::Map(Box::new(GoType::read(element)));
+        }
+        match table().slot(text) {
+            Some(slot) if slot.is_struct() => Self::Struct(slot),
+            Some(slot) => Self::read(slot.body),
+            None => malformed(text),
+        }
+    }
+
+    /// Whether Go's omitempty ever leaves a value of this type out.
+    pub(super) fn can_be_empty(&self) -> bool {
+        match self {
+            Self::String
+            | Self::Bool
+            | Self::Int32
+            | Self::Int64
+            | Self::Float
+            | Self::Bytes
+            | Self::Any
+            | Self::List(_)
+            | Self::Map(_) => true,
+            // All of these are structs in Go.
+            Self::Raw
+            | Self::Quantity
+            | Self::IntOrString
+            | Self::Time
+            | Self::MicroTime
+            | Self::SchemaOrBool(_)
+            | Self::SchemaOrArray(_)
+            | Self::SchemaOrStrings(_)
+            | Self::Struct(_) => false,
+        }
+    }
+}
+
+fn schema() -> &'static Slot {
+    let name = "apiextensions/v1.JSONSchemaProps";
+    table().slot(name).unwrap_or_else(|| malformed(name))
+}
+
+/// A named type's line in the table, read when it is needed.
+pub(super) struct Slot {
+    name: &'static str,
+    body: &'static str,
+    fields: OnceLock<Fields>,
+}
+
+impl Slot {
+    pub(super) fn new(name: &'static str, body: &'static str) -> Self {
+        Self { name, body, fields: OnceLock::new() }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn fields(&self) -> &Fields {
+        self.fields.get_or_init(|| Fields::read(self.body))
+    }
+
+    fn is_struct(&self) -> bool {
+        self.body.starts_with('{')
+    }
+}
+
+impl fmt::Debug for Slot {
+    /// By name alone: types hold each other in circles.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Slot").field(&self.name).finish()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Fields {
+    in_order: Vec<Field>,
+    /// Their places in `in_order`, sorted by name.
+    by_name: Vec<usize>,
+    /// The places of those that are always written.
+    always_written: Vec<usize>,
+}
+
+impl Fields {
+    fn read(body: &'static str) -> Self {
+        let tokens = body.strip_prefix('{').map_or("", str::trim_start);
+        let in_order: Vec<_> = tokens.split(' ').filter(|token| !token.is_empty()).map(Field::read).collect();
+        let mut by_name: Vec<_> = (0..in_order.len()).collect();
+        by_name.sort_unstable_by_key(|&at| in_order[at].name);
+        let always_written = (0..in_order.len()).filter(|&at| in_order[at].is_always_written()).collect();
+        Self { in_order, by_name, always_written }
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Field> {
+        let found = self.by_name.binary_search_by(|&at| self.in_order[at].name.cmp(name));
+        found.ok().map(|at| &self.in_order[self.by_name[at]])
+    }
+
+    pub(super) fn always_written(&self) -> impl Iterator<Item = &Field> {
+        self.always_written.iter().map(|&at| &self.in_order[at])
+    }
+}

@@ -1,0 +1,96 @@
+//! The types that read and write their JSON themselves in Go.
+
+use serde_json::Value;
+
+use super::DecodeError;
+use super::decode::{Decoder, INT32};
+use super::go_type::Slot;
+use super::place::Place;
+use super::quantity;
+use super::time::{self, Precision};
+
+impl Decoder {
+    pub(super) fn quantity(&mut self, value: &mut Value) {
+        let canonical = match &*value {
+            // Spaces around it are allowed, for no good reason.
+            Value::String(text) => quantity::canonical(text.trim()),
+            Value::Number(number) => quantity::canonical(&number.to_string()),
+            Value::Null => Ok("0".to_owned()),
+            Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(quantity::FORMAT_WRONG),
+        };
+        match canonical {
+            Ok(canonical) => *value = Value::String(canonical),
+            Err(told) => self.stop(DecodeError::Quantity(told.to_owned())),
+        }
+    }
+
+    pub(super) fn int_or_string(&mut self, value: &mut Value, place: &Place<'_>) {
+        if !value.is_string() {
+            self.inside(|decoder| {
+                decoder.integer(value, INT32, place, "int32");
+            });
+        }
+    }
+
+    pub(super) fn time(&mut self, value: &mut Value, place: &Place<'_>) {
+        self.any_time(value, place, Precision::Seconds);
+    }
+
+    pub(super) fn micro_time(&mut self, value: &mut Value, place: &Place<'_>) {
+        self.any_time(value, place, Precision::Micros);
+    }
+
+    fn any_time(&mut self, value: &mut Value, place: &Place<'_>, precision: Precision) {
+        match value {
+            Value::String(text) => match time::canonical(text, precision) {
+                Ok(Some(canonical)) => *text = canonical,
+                // The zero time is written as if there were none.
+                Ok(None) => *value = Value::Null,
+                Err(error) => self.stop(error),
+            },
+            Value::Null => {}
+            other => self.inside(|decoder| decoder.mismatch(other, place, "string")),
+        }
+    }
+
+    pub(super) fn schema_or_bool(&mut self, schema: &'static Slot, value: &mut Value, place: &Place<'_>) {
+        match value {
+            Value::Object(_) => {
+                self.inside(|decoder| decoder.structure(schema, value, schema.name(), &Place::Inside(place)));
+            }
+            Value::Bool(_) => {}
+            _ => self.stop(DecodeError::SchemaOrBool),
+        }
+    }
+
+    pub(super) fn schema_or_array(&mut self, schema: &'static Slot, value: &mut Value, place: &Place<'_>) {
+        let place = Place::Inside(place);
+        self.inside(|decoder| match value {
+            Value::Object(_) => decoder.structure(schema, value, schema.name(), &place),
+            Value::Array(items) if !items.is_empty() => {
+                for (index, item) in items.iter_mut().enumerate() {
+                    decoder.structure(schema, item, schema.name(), &Place::Index(&place, index));
+                }
+            }
+            // Anything else is passed over.
+            other => *other = Value::Null,
+        });
+    }
+
+    pub(super) fn schema_or_strings(&mut self, schema: &'static Slot, value: &mut Value, place: &Place<'_>) {
+        let place = Place::Inside(place);
+        self.inside(|decoder| match value {
+            Value::Object(_) => decoder.structure(schema, value, schema.name(), &place),
+            Value::Array(items) if !items.is_empty() => {
+                for item in items {
+                    match item {
+                        Value::String(_) => {}
+                        Value::Null => *item = Value::String(String::new()),
+                        other => decoder.mismatch(other, &place, "string"),
+                    }
+                }
+            }
+            other => *other = Value::Null,
+        });
+    }
+}

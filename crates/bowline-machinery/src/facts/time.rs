@@ -1,0 +1,206 @@
+//! Times in JSON: RFC 3339, as Go reads and writes it.
+
+use super::DecodeError;
+use super::decode_error::time_error;
+use super::place::quoted;
+
+/// How exactly a time is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Precision {
+    /// Whole seconds; a fraction is read and dropped.
+    Seconds,
+    /// Six digits, which have to be there.
+    Micros,
+}
+
+/// The text that Go writes for a time, in UTC. `None` for the first instant of the year 1, which is Go's way to say
+/// that there is no time.
+pub(super) fn canonical(text: &str, precision: Precision) -> Result<Option<String>, DecodeError> {
+    let Instant { seconds, nanos } = Reader { text, rest: text, precision }.read()?;
+    if seconds == YEAR_ONE && nanos == 0 {
+        return Ok(None);
+    }
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    Ok(Some(match precision {
+        Precision::Seconds => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"),
+        Precision::Micros => {
+            let micros = nanos / 1000;
+            format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+        }
+    }))
+}
+
+/// The first instant of the year 1, in seconds since 1970.
+const YEAR_ONE: i64 = -62_135_596_800;
+
+struct Instant {
+    seconds: i64,
+    nanos: u32,
+}
+
+/// Goes through a text as Go's `time.Parse` goes through its layout, so that it finds the same place wrong.
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+    precision: Precision,
+}
+
+impl Reader<'_> {
+    fn read(mut self) -> Result<Instant, DecodeError> {
+        let year = self.year()?;
+        self.literal("-")?;
+        let month = self.number("01", "month", 1..=12)?;
+        self.literal("-")?;
+        let day = self.number("02", "", 0..=99)?;
+        self.literal("T")?;
+        let hour = self.number("15", "hour", 0..=23)?;
+        self.literal(":")?;
+        let minute = self.number("04", "minute", 0..=59)?;
+        self.literal(":")?;
+        let second = self.number("05", "second", 0..=59)?;
+        let nanos = match self.precision {
+            Precision::Seconds => self.optional_fraction(),
+            Precision::Micros => self.micros()?,
+        };
+        let offset = self.zone()?;
+        if !self.rest.is_empty() {
+            return Err(self.told(&format!(": extra text: {}", quoted(self.rest))));
+        }
+        if day < 1 || day > days_in(year, month) {
+            return Err(self.told(": day out of range"));
+        }
+        let seconds =
+            days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
+        Ok(Instant { seconds, nanos })
+    }
+
+    fn year(&mut self) -> Result<i64, DecodeError> {
+        let year = self.digits(4).ok_or_else(|| self.cannot("2006"))?;
+        self.advance(4);
+        Ok(year)
+    }
+
+    fn number(
+        &mut self,
+        layout: &str,
+        name: &str,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Result<i64, DecodeError> {
+        let (number, length) = match (self.digits(2), self.digits(1)) {
+            (Some(number), _) => (number, 2),
+            // Go takes an hour of one digit.
+            (None, Some(number)) if layout == "15" => (number, 1),
+            _ => return Err(self.cannot(layout)),
+        };
+        self.advance(length);
+        if range.contains(&number) { Ok(number) } else { Err(self.told(&format!(": {name} out of range"))) }
+    }
+
+    fn literal(&mut self, literal: &str) -> Result<(), DecodeError> {
+        self.rest = self.rest.strip_prefix(literal).ok_or_else(|| self.cannot(literal))?;
+        Ok(())
+    }
+
+    fn optional_fraction(&mut self) -> u32 {
+        let Some(fraction) = self.rest.strip_prefix(['.', ',']) else { return 0 };
+        let length = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        if length == 0 {
+            return 0;
+        }
+        let nanos = format!("{:0<9.9}", &fraction[..length]).parse().unwrap_or_default();
+        self.advance(1 + length);
+        nanos
+    }
+
+    fn micros(&mut self) -> Result<u32, DecodeError> {
+        let digits = self.rest.strip_prefix(['.', ',']).and_then(|digits| digits.get(..6));
+        let micros = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let micros: u32 =
+            micros.and_then(|digits| digits.parse().ok()).ok_or_else(|| self.cannot(".000000"))?;
+        self.advance(7);
+        Ok(micros * 1000)
+    }
+
+    /// Seconds east of Greenwich.
+    fn zone(&mut self) -> Result<i64, DecodeError> {
+        const LAYOUT: &str = "Z07:00";
+        if let Some(rest) = self.rest.strip_prefix('Z') {
+            self.rest = rest;
+            return Ok(0);
+        }
+        let bytes = self.rest.as_bytes();
+        let (sign, hours, minutes) = match bytes {
+            [sign @ (b'+' | b'-'), a, b, b':', c, d, ..]
+                if [a, b, c, d].iter().all(|byte| byte.is_ascii_digit()) =>
+            {
+                let number = |tens: u8, ones: u8| i64::from(tens - b'0') * 10 + i64::from(ones - b'0');
+                (if *sign == b'+' { 1 } else { -1 }, number(*a, *b), number(*c, *d))
+            }
+            _ => return Err(self.cannot(LAYOUT)),
+        };
+        self.advance(6);
+        if hours > 24 {
+            return Err(self.told(": time zone offset hour out of range"));
+        }
+        if minutes > 60 {
+            return Err(self.told(": time zone offset minute out of range"));
+        }
+        Ok(sign * (hours * 3600 + minutes * 60))
+    }
+
+    /// The number that the next so many characters are, if they are all digits.
+    fn digits(&self, count: usize) -> Option<i64> {
+        let digits = self.rest.get(..count)?;
+        if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+    }
+
+    /// Past so many characters that are known to be ASCII.
+    fn advance(&mut self, count: usize) {
+        self.rest = &self.rest[count..];
+    }
+
+    fn told(&self, told: &str) -> DecodeError {
+        time_error(self.text, told)
+    }
+
+    fn cannot(&self, element: &str) -> DecodeError {
+        let layout = match self.precision {
+            Precision::Seconds => "2006-01-02T15:04:05Z07:00",
+            Precision::Micros => "2006-01-02T15:04:05.000000Z07:00",
+        };
+        self.told(&format!(" as \"{layout}\": cannot parse {} as \"{element}\"", quoted(self.rest)))
+    }
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The days from 1970-01-01 to a date of the Gregorian calendar. Years are counted from March, so that a leap day is
+/// the last of its year.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// The date so many days after 1970-01-01.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}

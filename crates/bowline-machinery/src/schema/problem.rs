@@ -1,0 +1,151 @@
+//! What validation finds, and how it is told: the errors of the `OpenAPI` validator, as kube-apiserver wraps them.
+
+use serde_json::Value;
+
+use crate::{FieldError, FieldErrorKind, FieldPath};
+
+/// The most that is told about one object. Kubernetes tells all; that many lines help nobody, and a list of a
+/// million wrong items would take a hundred times its size in errors.
+const MAX_PROBLEMS: usize = 1_000;
+
+/// What came of validating a value against a schema.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) problems: Vec<Problem>,
+    /// How many checks applied: of several alternatives that fail, the one with most is told.
+    pub(super) matches: usize,
+}
+
+impl Outcome {
+    pub(super) fn of(problem: Problem) -> Self {
+        Self { problems: vec![problem], matches: 0 }
+    }
+
+    pub(super) fn is_valid(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// Takes over what another outcome found, each thing once.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.matches += other.matches;
+        if self.problems.is_empty() {
+            self.problems = other.problems;
+        } else {
+            self.extend(other.problems);
+        }
+    }
+
+    pub(super) fn add(&mut self, problem: Problem) {
+        self.extend([problem]);
+    }
+
+    pub(super) fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        for problem in problems {
+            let is_known = || self.problems.iter().any(|known| known.message == problem.message);
+            if self.problems.len() < MAX_PROBLEMS && !is_known() {
+                self.problems.push(problem);
+            }
+        }
+    }
+
+    /// As errors of an object whose own path is `path`.
+    pub(super) fn into_errors(self, path: &FieldPath) -> Vec<FieldError> {
+        self.problems.into_iter().map(|problem| problem.into_error(path)).collect()
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    /// Where, from the validated value on; `None` for what is told of the whole object.
+    place: Option<String>,
+    kind: FieldErrorKind,
+    value: Value,
+    /// What tells it apart from others; also what is shown, unless `detail` is there.
+    message: String,
+    detail: Option<String>,
+}
+
+impl Problem {
+    /// Told of the whole object, wherever it was found.
+    pub(super) fn plain(message: String) -> Self {
+        Self { place: None, kind: FieldErrorKind::Invalid, value: "".into(), message, detail: None }
+    }
+
+    pub(super) fn invalid(path: &str, value: Value, message: String) -> Self {
+        Self { place: Some(path.to_owned()), kind: FieldErrorKind::Invalid, value, message, detail: None }
+    }
+
+    /// A value, shown as `found`, that is not of the type or format `expected`.
+    pub(super) fn wrong_type(path: &str, expected: &str, found: &str) -> Self {
+        let quoted = crate::quote::quoted(found);
+        let message = format!("{path} in body must be of type {expected}: {quoted}");
+        Self { kind: FieldErrorKind::TypeInvalid, ..Self::invalid(path, found.into(), message) }
+    }
+
+    pub(super) fn required(path: &str, name: &str) -> Self {
+        let place = format!("{path}.{name}");
+        let message = format!("{place} in body is required");
+        Self {
+            place: Some(place),
+            kind: FieldErrorKind::Required,
+            value: Value::Null,
+            message,
+            detail: Some(String::new()),
+        }
+    }
+
+    pub(super) fn unsupported(path: &str, value: &Value, choices: &[Value]) -> Self {
+        let texts: Vec<String> = choices
+            .iter()
+            .map(|choice| choice.as_str().map_or_else(|| crate::go_text::json(choice), str::to_owned))
+            .collect();
+        let message = format!("{path} in body should be one of [{}]", texts.join(" "));
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let FieldError { kind, value, detail, .. } =
+            FieldError::not_supported(&FieldPath::root(), value.clone(), &texts);
+        Self { kind, detail: Some(detail), ..Self::invalid(path, value, message) }
+    }
+
+    pub(super) fn too_long(path: &str, limit: i64) -> Self {
+        let message = format!("{path} in body should be at most {limit} chars long");
+        let detail = match usize::try_from(limit) {
+            Ok(limit) => FieldError::too_long(&FieldPath::root(), limit).detail,
+            Err(_) => "value is too long".to_owned(),
+        };
+        Self {
+            kind: FieldErrorKind::TooLong,
+            detail: Some(detail),
+            ..Self::invalid(path, Value::Null, message)
+        }
+    }
+
+    /// Too many items or fields: `what`.
+    pub(super) fn too_many(path: &str, actual: usize, limit: i64, what: &str) -> Self {
+        let message = format!("{path} in body should have at most {limit} {what}");
+        let detail = match usize::try_from(limit) {
+            Ok(limit) => FieldError::too_many(&FieldPath::root(), actual, limit).detail,
+            Err(_) => "has too many items".to_owned(),
+        };
+        Self {
+            kind: FieldErrorKind::TooMany,
+            detail: Some(detail),
+            ..Self::invalid(path, actual.into(), message)
+        }
+    }
+
+    /// Too few items or fields: `what`.
+    pub(super) fn too_few(path: &str, actual: usize, limit: i64, what: &str) -> Self {
+        Self::invalid(path, actual.into(), format!("{path} in body should have at least {limit} {what}"))
+    }
+
+    fn into_error(self, root: &FieldPath) -> FieldError {
+        let path = match self.place.as_deref().map(|place| place.strip_prefix('.').unwrap_or(place)) {
+            None | Some("") => root.clone(),
+            Some(place) => root.child(place),
+        };
+        let mut error = FieldError::invalid(&path, self.value, self.detail.unwrap_or(self.message));
+        error.kind = self.kind;
+        error
+    }
+}
