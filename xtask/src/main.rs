@@ -1,6 +1,7 @@
 //! What a developer of Bowline runs, as `cargo xtask VERB`. Each verb has a file of its own.
 
 mod metadata;
+mod real;
 mod tidy;
 mod workspace;
 
@@ -20,11 +21,14 @@ struct Arguments {
 enum Verb {
     /// Check what the compiler does not: who may know whom, unreached files, licences, the README's commands
     Tidy,
+    /// A real Kubernetes control plane on this machine, for tests and to try things against
+    Real(real::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().verb {
         Verb::Tidy => tidy::run(),
+        Verb::Real(arguments) => Ok(real::run(arguments)),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
