@@ -2,6 +2,7 @@
 
 mod facts;
 mod metadata;
+mod real;
 mod tidy;
 mod workspace;
 
@@ -24,12 +25,15 @@ enum Verb {
     Tidy,
     /// Write the facts about built-in kinds, from the Go types of Kubernetes; needs Go
     Facts(facts::Arguments),
+    /// A real Kubernetes control plane on this machine, for tests and to try things against
+    Real(real::Arguments),
 }
 
 fn main() -> ExitCode {
     let result: Result<ExitCode, Box<dyn Error>> = match Arguments::parse().verb {
         Verb::Tidy => tidy::run().map_err(Into::into),
         Verb::Facts(arguments) => facts::run(&arguments),
+        Verb::Real(arguments) => Ok(real::run(arguments)),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
