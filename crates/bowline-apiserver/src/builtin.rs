@@ -4,7 +4,7 @@ mod fields;
 mod rules;
 
 use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
-use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status};
+use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status, set_defaults};
 use serde_json::Value;
 
 use crate::object::{child_mut, into_map, metadata_mut};
@@ -102,6 +102,8 @@ impl Behaviour for Builtin {
     }
 
     fn default(&self, object: &mut Value) {
+        let GroupVersionKind { group, version, kind } = &self.gvk;
+        set_defaults(group, version, kind, object);
         (self.rules.default)(object);
     }
 

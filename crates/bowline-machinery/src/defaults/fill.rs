@@ -55,8 +55,9 @@ pub(super) fn each<'a>(object: &'a mut Object, field: &str) -> impl Iterator<Ite
 pub(super) fn quantities(object: &mut Object, lists: &[&str]) {
     for list in lists {
         for value in child(object, list).into_iter().flat_map(|list| list.values_mut()) {
-            if let Ok(quantity) = Quantity::from_value(value) {
-                *value = quantity.rounded_up_to_milli().canonical().into();
+            let rounded = Quantity::from_value(value).ok().and_then(|quantity| quantity.rounded_to_milli());
+            if let Some(rounded) = rounded {
+                *value = rounded.canonical().into();
             }
         }
     }

@@ -1,10 +1,12 @@
 //! Pods, and templates of pods.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::fill::{Object, absent, child, each, empty, made, quantities, text};
-use crate::Quantity;
 use super::{container, volume};
+use crate::Quantity;
 
 /// A pod has defaults that a template of pods does not.
 pub(super) fn pod(pod: &mut Object) {
@@ -103,22 +105,16 @@ fn pod_requests(spec: &mut Object) {
     }
 }
 
-/// The sum of what the containers ask for, of resources that only one of them names or that can be added.
+/// The sum of what the containers ask for.
 fn requested_by_containers(spec: &Object) -> Object {
     let containers = spec.get("containers").and_then(Value::as_array).into_iter().flatten();
-    let mut sums: std::collections::BTreeMap<String, Quantity> = std::collections::BTreeMap::new();
+    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
     for requests in containers.filter_map(|container| container.pointer("/resources/requests")?.as_object()) {
         for (name, value) in requests {
+            // What is no quantity, or a negative one, is refused later.
             let Ok(quantity) = Quantity::from_value(value) else { continue };
-            match sums.entry(name.clone()) {
-                std::collections::btree_map::Entry::Vacant(place) => {
-                    place.insert(quantity);
-                }
-                std::collections::btree_map::Entry::Occupied(mut place) => {
-                    let sum = place.get().plus(&quantity);
-                    place.insert(sum);
-                }
-            }
+            let sum = sums.get(name).map_or(Some(quantity.clone()), |sum| sum.plus(&quantity));
+            sums.insert(name.clone(), sum.unwrap_or(quantity));
         }
     }
     sums.into_iter().map(|(name, quantity)| (name, quantity.canonical().into())).collect()
