@@ -24,7 +24,7 @@ pub use object_meta::{
     validate_object_meta_update,
 };
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use schema::{Schema, Unsupported};
+pub use schema::{Schema, Unsupported, default_crd, validate_crd, validate_crd_update};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,
