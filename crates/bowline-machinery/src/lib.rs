@@ -33,7 +33,7 @@ pub use object_meta::{
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
 pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use schema::{Schema, Unsupported};
+pub use schema::{Schema, Unsupported, default_crd, validate_crd, validate_crd_update};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,
