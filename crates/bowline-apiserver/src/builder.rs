@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bowline_clock::Clock;
 use bowline_storage::Options;
 
+use crate::authentication::User;
 use crate::hooks::Hook;
 use crate::registry::Registry;
 use crate::server::{ApiServer, Inner, Store};
@@ -61,6 +62,7 @@ impl Builder {
             clock: clock.unwrap_or_else(Clock::real),
             hook,
             ready: AtomicBool::new(false),
+            admin: User::admin(),
         };
         inner.registry.update(|resources| builtin::register(&inner.store, resources));
         bootstrap::bootstrap(&inner).map_err(|status| BuildError::Bootstrap(Box::new(status)))?;
