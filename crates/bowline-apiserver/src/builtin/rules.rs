@@ -1,8 +1,8 @@
 //! What is special about single built-in kinds, as a row for each.
 
 use bowline_machinery::{
-    FieldError, GroupResource, GroupVersionKind, NameValidator, Status, name_is_dns_label,
-    name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment,
+    FieldError, GroupResource, GroupVersionKind, NameValidator, Status, default_crd, name_is_dns_label,
+    name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment, validate_crd, validate_crd_update,
 };
 use serde_json::{Value, json};
 
@@ -91,6 +91,12 @@ impl Rules {
                 prepare_update: custom::prepare_update,
                 prepare_delete: custom::prepare_delete,
                 warnings: custom::warnings,
+                default: default_crd,
+                validate: validate_crd,
+                validate_update: |part, new, old| match part {
+                    Part::Main => validate_crd_update(new, old),
+                    _ => Vec::new(),
+                },
                 ..plain
             },
             ("", "Service") => Self { name_validator: name_is_dns1035_label, ..plain },
