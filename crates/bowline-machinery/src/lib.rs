@@ -7,6 +7,7 @@ mod json;
 mod go_text;
 mod name;
 mod object_meta;
+mod patch;
 mod quote;
 mod resource;
 mod schema;
@@ -26,6 +27,7 @@ pub use object_meta::{
     validate_annotations, validate_field_manager, validate_immutable, validate_labels, validate_object_meta,
     validate_object_meta_update,
 };
+pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use schema::{Schema, Unsupported};
 pub use selector::{
