@@ -1,7 +1,7 @@
 //! Options of a server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bowline_clock::Clock;
 use bowline_storage::Options;
@@ -61,6 +61,7 @@ impl Builder {
             clock: clock.unwrap_or_else(Clock::real),
             hook,
             ready: AtomicBool::new(false),
+            custom: Mutex::new(()),
         };
         inner.registry.update(|resources| builtin::register(&inner.store, resources));
         bootstrap::bootstrap(&inner).map_err(|status| BuildError::Bootstrap(Box::new(status)))?;

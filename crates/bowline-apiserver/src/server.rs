@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bowline_clock::Clock;
@@ -45,6 +45,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) hook: Option<Arc<dyn Hook>>,
     pub(crate) ready: AtomicBool,
+    /// Held while custom resources come into force or go.
+    pub(crate) custom: Mutex<()>,
 }
 
 impl ApiServer {

@@ -3,11 +3,12 @@
 
 pub mod facts;
 mod field;
-mod json;
 mod go_text;
+mod json;
 mod name;
 mod object_meta;
 mod patch;
+mod quantity;
 mod quote;
 mod resource;
 mod schema;
@@ -28,6 +29,7 @@ pub use object_meta::{
     validate_object_meta_update,
 };
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
+pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use schema::{Schema, Unsupported};
 pub use selector::{

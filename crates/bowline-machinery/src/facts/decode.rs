@@ -22,7 +22,9 @@ impl TypeRef {
     /// - Fields that the type does not have are dropped. Names are case-sensitive.
     /// - Fields that Go leaves out when they are empty are dropped when they are empty; fields that it always writes
     ///   are there: `status: {}`, `containers: null`. What is explicitly empty behind a pointer stays.
-    /// - null is as if nothing had been said.
+    /// - null is as if nothing had been said. So are empty lists and maps, since what is kept in protobuf cannot tell
+    ///   them apart; they stay as they are in the kinds that are kept in JSON. For the same reason an object within
+    ///   another, in a stateful set's claim templates, loses its apiVersion and kind.
     /// - Quantities, times, binary data and floating point numbers are written in Go's canonical way.
     ///
     /// What the type of `serde_json::Value` cannot show is not seen: duplicate fields, and how a number was spelled.
@@ -34,6 +36,7 @@ impl TypeRef {
         let mut decoder = Decoder {
             unknown: Vec::new(),
             mute: usize::from(unknown_fields == UnknownFields::Ignore),
+            keeps_empty: self.is_kept_in_json(),
             inside: 0,
             saved: None,
             fatal: None,
@@ -52,6 +55,8 @@ pub(super) struct Decoder {
     unknown: Vec<String>,
     /// Unknown fields are reported while this is zero.
     mute: usize,
+    /// Whether an empty list or map is told from none.
+    keeps_empty: bool,
     /// How many types that read themselves the decoder is in.
     inside: usize,
     /// The first error after which Go's decoder goes on.
@@ -69,6 +74,9 @@ impl Decoder {
                     for (index, item) in items.iter_mut().enumerate() {
                         self.value(element, item, &Place::Index(place, index));
                     }
+                    if items.is_empty() && !self.keeps_empty {
+                        *value = Value::Null;
+                    }
                 }
                 Value::Null => {}
                 other => self.mismatch(other, place, go_type.text),
@@ -77,6 +85,12 @@ impl Decoder {
                 Value::Object(map) => {
                     for (key, item) in map.iter_mut() {
                         self.value(element, item, &Place::Key(place, key));
+                        if !self.keeps_empty {
+                            present(item, &element.shape);
+                        }
+                    }
+                    if map.is_empty() && !self.keeps_empty {
+                        *value = Value::Null;
                     }
                 }
                 Value::Null => {}
@@ -141,6 +155,10 @@ impl Decoder {
 
     /// Whether the field is written.
     fn field(&mut self, field: &Field, value: &mut Value, place: &Place<'_>) -> bool {
+        if self.is_lost(field, place) {
+            self.value(&field.go_type, value, place);
+            return false;
+        }
         if field.pointer {
             if value.is_null() {
                 return !field.omit_empty;
@@ -152,6 +170,14 @@ impl Decoder {
         let is_left_out = (field.omit_empty && field.go_type.shape.can_be_empty() && is_empty(value))
             || (field.omit_zero && value.is_null());
         !is_left_out
+    }
+
+    /// Whether protobuf has no place for the field: apiVersion and kind of an object within another.
+    fn is_lost(&self, field: &Field, place: &Place<'_>) -> bool {
+        !self.keeps_empty
+            && field.embedded == "TypeMeta"
+            && !matches!(place, Place::Field(Place::Root, ..))
+            && field.protobuf_numbers().next().is_none()
     }
 
     pub(super) fn integer(
@@ -228,6 +254,15 @@ impl Decoder {
         decode(self);
         self.inside -= 1;
         self.mute -= 1;
+    }
+}
+
+/// A list or binary data that is the value of a map is never absent in protobuf.
+fn present(value: &mut Value, shape: &Shape) {
+    match shape {
+        Shape::Bytes if value.is_null() => *value = Value::String(String::new()),
+        Shape::List(_) if value.is_null() => *value = Value::Array(Vec::new()),
+        _ => {}
     }
 }
 

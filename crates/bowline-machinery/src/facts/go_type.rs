@@ -32,6 +32,11 @@ impl TypeRef {
         self.0.fields().find(name)
     }
 
+    /// Whether kube-apiserver keeps the objects in JSON. All others are kept in protobuf.
+    pub(super) fn is_kept_in_json(self) -> bool {
+        self.0.name.starts_with("apiextensions/") || self.0.name.starts_with("apiregistration/")
+    }
+
     pub(super) fn slot(self) -> &'static Slot {
         self.0
     }

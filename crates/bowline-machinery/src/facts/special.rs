@@ -6,7 +6,7 @@ use super::DecodeError;
 use super::decode::{Decoder, INT32};
 use super::go_type::Slot;
 use super::place::Place;
-use super::quantity::{self, QUANTITY_FORMAT};
+use super::quantity;
 use super::time::{self, Precision};
 
 impl Decoder {
@@ -16,11 +16,11 @@ impl Decoder {
             Value::String(text) => quantity::canonical(text.trim()),
             Value::Number(number) => quantity::canonical(&number.to_string()),
             Value::Null => Ok("0".to_owned()),
-            Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(QUANTITY_FORMAT.to_owned()),
+            Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(quantity::FORMAT_WRONG),
         };
         match canonical {
             Ok(canonical) => *value = Value::String(canonical),
-            Err(told) => self.stop(DecodeError::Quantity(told)),
+            Err(told) => self.stop(DecodeError::Quantity(told.to_owned())),
         }
     }
 
