@@ -13,6 +13,7 @@ mod health;
 mod hooks;
 mod negotiate;
 mod object;
+mod patch;
 mod query;
 mod read;
 mod registry;
