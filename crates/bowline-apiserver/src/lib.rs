@@ -16,6 +16,7 @@ mod hooks;
 mod kubeconfig;
 mod negotiate;
 mod object;
+mod patch;
 mod query;
 mod read;
 mod registry;

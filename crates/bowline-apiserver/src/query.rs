@@ -17,6 +17,7 @@ pub(crate) struct Query {
     pub(crate) continue_token: String,
     pub(crate) dry_run: Vec<String>,
     pub(crate) field_manager: String,
+    pub(crate) force: bool,
     pub(crate) field_validation: String,
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) orphan_dependents: Option<bool>,
@@ -46,6 +47,7 @@ impl Query {
                 "limit" if !value.is_empty() => parsed.limit = u64::try_from(integer(&value)?).unwrap_or(0),
                 "continue" => parsed.continue_token = value,
                 "dryRun" => parsed.dry_run.push(value),
+                "force" => parsed.force = boolean(&value),
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
                 "gracePeriodSeconds" if !value.is_empty() => {

@@ -28,7 +28,7 @@ pub use name::{
 };
 pub use object_meta::{
     validate_annotations, validate_field_manager, validate_immutable, validate_labels, validate_object_meta,
-    validate_object_meta_update,
+    validate_object_meta_update, validate_qualified_finalizers,
 };
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
 pub use quantity::{Quantity, QuantityError, QuantityFormat};
