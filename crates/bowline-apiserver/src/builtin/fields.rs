@@ -53,6 +53,17 @@ pub(super) fn names(gvk: &GroupVersionKind) -> &'static [&'static str] {
     }
 }
 
+/// What is noted beside a stored object: the fields of all resources that it can be selected through.
+pub(super) fn stored(gvk: &GroupVersionKind) -> Vec<&'static str> {
+    let mut all = names(gvk).to_vec();
+    if gvk.kind == "Event" {
+        let other = if gvk.group.is_empty() { "events.k8s.io" } else { "" };
+        let other = names(&GroupVersionKind::new(other, "v1", "Event"));
+        all.extend(other.iter().filter(|name| !names(gvk).contains(name)));
+    }
+    all
+}
+
 /// What somebody is told who selects by another field.
 pub(super) fn unknown(gvk: &GroupVersionKind, field: &str) -> String {
     if names(gvk).is_empty() {

@@ -1,7 +1,10 @@
 //! What is special about single built-in kinds, as a row for each.
 
+mod admit;
+mod job;
 mod namespace;
 mod pod;
+mod service;
 mod small;
 
 use bowline_machinery::{
@@ -10,6 +13,7 @@ use bowline_machinery::{
 };
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::custom;
 use crate::resource::{Generation, Part};
 
@@ -26,9 +30,15 @@ pub(super) enum StatusMetadata {
     Kept,
 }
 
+/// What admission makes of an object, and of the one before it.
+pub(super) type Admit = fn(&Admission<'_>, Part, &mut Value, Option<&Value>) -> Result<(), Status>;
+
 /// A row. Most kinds differ from the [default](Rules::plain) in a few places only.
 pub(super) struct Rules {
     pub(super) default: fn(&mut Value),
+    pub(super) admit: Admit,
+    /// Whether one object is written at a time.
+    pub(super) alone: bool,
     pub(super) prepare_create: fn(&mut Value),
     pub(super) prepare_update: fn(Part, &mut Value, &Value),
     pub(super) prepare_delete: fn(&mut Value),
@@ -52,16 +62,14 @@ pub(super) struct Rules {
     pub(super) cleanup_finalizer: Option<&'static str>,
     pub(super) warnings: fn(&Value) -> Vec<String>,
     pub(super) grace_period: Option<fn(&Value, Option<i64>) -> Option<i64>>,
-    pub(super) from_storage: Option<fn(Value) -> Value>,
-    pub(super) to_storage: Option<fn(Value) -> Value>,
-    /// The table, if it is not the resource's own: two resources may be the same objects.
-    table: Option<&'static str>,
 }
 
 impl Rules {
     const fn plain() -> Self {
         Self {
             default: |_| {},
+            admit: |_, _, _, _| Ok(()),
+            alone: false,
             prepare_create: |_| {},
             prepare_update: |_, _, _| {},
             prepare_delete: |_| {},
@@ -81,9 +89,6 @@ impl Rules {
             cleanup_finalizer: None,
             warnings: |_| Vec::new(),
             grace_period: None,
-            from_storage: None,
-            to_storage: None,
-            table: None,
         }
     }
 
@@ -117,6 +122,7 @@ impl Rules {
                 generation: Generation::Spec,
                 returns_deleted: true,
                 status_metadata: StatusMetadata::KeepsOwners,
+                admit: admit::pod,
                 prepare_create: pod::prepare_create,
                 prepare_update: pod::prepare_update,
                 validate_update: pod::validate_update,
@@ -126,20 +132,31 @@ impl Rules {
             "Event" => Self { name_validator: name_is_path_segment, create_on_update: true, ..plain },
             "Endpoints" => Self { create_on_update: true, ..plain },
             "LimitRange" => Self { create_on_update: true, prepare_create: small::name_limit_range, ..plain },
-            "Node" => Self { keeps_sent_status: true, ..plain },
+            "Node" => Self {
+                keeps_sent_status: true,
+                admit: admit::node,
+                prepare_create: small::begin_node,
+                ..plain
+            },
             "PersistentVolume" => Self {
                 returns_deleted: true,
                 prepare_create: small::begin_volume,
                 prepare_update: small::update_volume,
                 ..plain
             },
-            "PersistentVolumeClaim" => {
-                Self { returns_deleted: true, prepare_create: small::begin_claim, ..plain }
-            }
+            "PersistentVolumeClaim" => Self {
+                returns_deleted: true,
+                admit: admit::claim,
+                prepare_create: small::begin_claim,
+                ..plain
+            },
             "PodTemplate" => Self { generation: Generation::Spec, returns_deleted: true, ..plain },
             "ReplicationController" => Self { generation: Generation::Spec, scale: true, ..plain },
             "ResourceQuota" => Self { returns_deleted: true, ..plain },
             "Service" => Self {
+                admit: service::admit,
+                alone: true,
+                prepare_update: service::prepare_update,
                 name_validator: name_is_dns_label,
                 create_on_update: true,
                 returns_deleted: true,
@@ -171,10 +188,11 @@ impl Rules {
                 prepare_update: small::move_template_generation,
                 ..plain
             },
+            "Job" => Self { prepare_create: job::prepare_create, ..plain },
             "PodDisruptionBudget" => {
                 Self { name_validator: name_is_path_segment, unconditional_update: false, ..plain }
             }
-            "PriorityClass" => Self { generation: Generation::Fixed, ..plain },
+            "PriorityClass" => Self { generation: Generation::Fixed, admit: admit::priority_class, ..plain },
             "ControllerRevision" | "HorizontalPodAutoscaler" => {
                 Self { generation: Generation::None, ..plain }
             }
@@ -186,7 +204,8 @@ impl Rules {
         let plain = Self::plain();
         match kind {
             "EndpointSlice" => Self { generation: Generation::SpecAndLabels, ..plain },
-            "Ingress" | "IngressClass" | "NetworkPolicy" => Self { generation: Generation::Spec, ..plain },
+            "Ingress" => Self { generation: Generation::Spec, admit: admit::ingress, ..plain },
+            "IngressClass" | "NetworkPolicy" => Self { generation: Generation::Spec, ..plain },
             "ServiceCIDR" => Self { status_metadata: StatusMetadata::Kept, ..plain },
             _ => plain,
         }
@@ -201,6 +220,7 @@ impl Rules {
             "VolumeAttachment" => {
                 Self { unconditional_update: false, status_metadata: StatusMetadata::Kept, ..plain }
             }
+            "VolumeAttributesClass" => Self { prepare_create: small::begin_attributes, ..plain },
             "DeviceClass" | "ResourceSlice" => Self { generation: Generation::Spec, ..plain },
             "ResourceClaim" => Self { status_metadata: StatusMetadata::Kept, ..plain },
             _ => plain,
@@ -233,6 +253,7 @@ impl Rules {
                 unconditional_update: false,
                 qualified_finalizers: false,
                 status_metadata: StatusMetadata::Kept,
+                prepare_create: small::begin_api_service,
                 ..plain
             },
             ("admissionregistration.k8s.io", _) => Self {
@@ -243,7 +264,7 @@ impl Rules {
                 ..plain
             },
             ("certificates.k8s.io", "CertificateSigningRequest") => {
-                Self { prepare_update: small::update_signing_request, ..plain }
+                Self { admit: admit::signing_request, prepare_update: small::update_signing_request, ..plain }
             }
             ("coordination.k8s.io", "Lease") => Self {
                 create_on_update: true,
@@ -261,15 +282,6 @@ impl Rules {
                 Self { name_validator: name_is_path_segment, create_on_update: true, ..plain }
             }
             _ => plain,
-        }
-    }
-
-    /// Where objects are kept.
-    pub(super) fn table(&self, group: &str, resource: &str) -> String {
-        match self.table {
-            Some(table) => table.to_owned(),
-            None if group.is_empty() => resource.to_owned(),
-            None => format!("{resource}.{group}"),
         }
     }
 }

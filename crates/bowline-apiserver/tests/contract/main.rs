@@ -4,6 +4,7 @@
 
 mod custom;
 mod env;
+mod kinds;
 mod writes;
 
 use env::{Answer, Env};
