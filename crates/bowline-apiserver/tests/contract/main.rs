@@ -4,6 +4,12 @@
 
 mod custom;
 mod env;
+mod initial_events;
+mod lists;
+mod metadata_form;
+mod paging;
+mod selectors;
+mod watches;
 mod writes;
 
-use env::{Answer, Env};
+use env::{Answer, Env, names, revision, told};
