@@ -1,7 +1,7 @@
 //! Options of a server.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bowline_clock::Clock;
 use bowline_storage::Options;
@@ -62,6 +62,7 @@ impl Builder {
             clock: clock.unwrap_or_else(Clock::real),
             hook,
             ready: AtomicBool::new(false),
+            custom: Mutex::new(()),
             admin: User::admin(),
         };
         inner.registry.update(|resources| builtin::register(&inner.store, resources));

@@ -4,7 +4,7 @@ mod fields;
 mod rules;
 
 use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
-use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status};
+use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status, set_defaults};
 use serde_json::Value;
 
 use crate::object::{child_mut, into_map, metadata_mut};
@@ -65,6 +65,7 @@ fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
         table: store.create_table(&rules.table(facts.group, facts.resource)),
         verbs,
         subresources,
+        schema_text: None,
         head: Resource::head(&gvk.kind, &gvk.group_version().to_string()),
         behaviour: Box::new(Builtin { gvk: gvk.clone(), go_type, rules, has_status }),
         gvk,
@@ -101,6 +102,8 @@ impl Behaviour for Builtin {
     }
 
     fn default(&self, object: &mut Value) {
+        let GroupVersionKind { group, version, kind } = &self.gvk;
+        set_defaults(group, version, kind, object);
         (self.rules.default)(object);
     }
 
@@ -206,6 +209,14 @@ impl Behaviour for Builtin {
 
     fn check_delete(&self, name: &str) -> Result<(), Status> {
         rules::check_delete(&self.gvk, name)
+    }
+
+    fn cleanup_finalizer(&self) -> Option<&'static str> {
+        self.rules.cleanup_finalizer
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        (self.rules.warnings)(object)
     }
 
     fn scale(&self) -> Option<Scale> {

@@ -1,8 +1,27 @@
-//! Custom resources: what follows from a write of a definition or of its objects.
+//! Custom resources: kinds that clients define. What follows from a write of a definition, and from a write of its
+//! objects.
+
+mod behaviour;
+mod definition;
+mod lifecycle;
 
 use crate::resource::Resource;
 use crate::server::Inner;
 use crate::write::Outcome;
 
-/// Does what follows from a write.
-pub(crate) fn committed(_inner: &Inner, _resource: &Resource, _outcome: &Outcome) {}
+pub(crate) use definition::{CLEANUP_FINALIZER, prepare_create, prepare_delete, prepare_update, warnings};
+
+/// Does what follows from a write: a definition that changed is served as it says, one that is to go takes its objects
+/// along.
+pub(crate) fn committed(inner: &Inner, resource: &Resource, outcome: &Outcome) {
+    if !outcome.is_commit() {
+        return;
+    }
+    if definition::is_definition(&resource.gvk) {
+        if let Some(name) = outcome.name() {
+            lifecycle::definition_changed(inner, &name);
+        }
+    } else if resource.behaviour.items_have_kind() && matches!(outcome, Outcome::Deleted { .. }) {
+        lifecycle::object_deleted(inner, resource);
+    }
+}

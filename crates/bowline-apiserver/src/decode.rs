@@ -1,6 +1,6 @@
 //! From the bytes of a request to an object of the kind it should be.
 
-use bowline_machinery::Status;
+use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
 use serde_json::Value;
 
 use crate::resource::{FieldValidation, Resource};
@@ -48,9 +48,23 @@ pub(crate) fn of_kind(
         // A custom object has to say what it is.
         for (field, sent) in [("Kind", &sent_kind), ("apiVersion", &sent_version)] {
             if sent.is_empty() {
-                return Err(Status::bad_request(format!("Object '{field}' is missing in '{value}'")));
+                return Err(Status::bad_request(format!(
+                    "the object provided is unrecognized (must be of type {kind}): Object '{field}' is missing in \
+                     '{value}'"
+                )));
             }
         }
+    }
+    if resource.behaviour.items_have_kind() && sent_version != expected_version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({sent_version}) does not match the expected API version ({expected_version})"
+        )));
+    }
+    if resource.behaviour.items_have_kind() && sent_kind != *kind {
+        let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let error =
+            FieldError::invalid(&FieldPath::new("kind"), sent_kind.as_str(), format!("must be {kind}"));
+        return Err(Status::invalid(&GroupKind::new(&resource.gvk.group, &sent_kind), name, &[error]));
     }
     let kind_differs = !sent_kind.is_empty() && sent_kind != *kind;
     let version_differs = !sent_version.is_empty() && sent_version != expected_version;

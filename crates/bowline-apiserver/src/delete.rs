@@ -97,7 +97,12 @@ impl Write<'_> {
                     .map_err(|why| Status::conflict(&group_resource, name, &why))?;
             }
             let mut object = resource.decode(&record.body)?;
-            let kept_by = finalizers_after(options, finalizers(&object));
+            let mut kept_by = finalizers_after(options, finalizers(&object));
+            let marked = metadata(&object).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"));
+            let cleanup = resource.behaviour.cleanup_finalizer().filter(|_| !marked);
+            if let Some(cleanup) = cleanup.filter(|cleanup| !kept_by.iter().any(|kept| kept == cleanup)) {
+                kept_by.push(cleanup.to_owned());
+            }
             let changed = kept_by != finalizers(&object);
             set_finalizers(&mut object, kept_by.clone());
             let grace = resource.behaviour.grace_period(&object, options.grace_period_seconds);
@@ -138,7 +143,8 @@ impl Write<'_> {
         }
         let seconds = std::time::Duration::from_secs(grace.unsigned_abs());
         let at = object::timestamp(now + seconds);
-        let moves = self.resource.behaviour.generation() != Generation::None;
+        let behaviour = &self.resource.behaviour;
+        let moves = behaviour.generation() != Generation::None && behaviour.cleanup_finalizer().is_none();
         let metadata = metadata_mut(object);
         metadata.insert("deletionTimestamp".to_owned(), at.into());
         metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());

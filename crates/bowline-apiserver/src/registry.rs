@@ -65,10 +65,9 @@ impl Resources {
         self.groups.iter().map(|(name, group)| (name.as_str(), group))
     }
 
-    /// A resource of this kind in any version of the group.
-    pub(crate) fn of_kind(&self, group: &str, kind: &str) -> Option<&Arc<Resource>> {
-        let versions = self.groups.get(group)?.versions.iter();
-        versions.flat_map(|version| version.resources.values()).find(|resource| resource.gvk.kind == kind)
+    /// A resource in any of its versions.
+    pub(crate) fn any(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.groups.get(group)?.versions.iter().find_map(|version| version.resources.get(plural))
     }
 
     pub(crate) fn insert(&mut self, resource: Resource) {

@@ -16,6 +16,8 @@ pub(crate) struct Resource {
     pub(crate) verbs: Vec<Verb>,
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) behaviour: Box<dyn Behaviour>,
+    /// The schema of a custom resource, as it was written.
+    pub(crate) schema_text: Option<String>,
     /// What is put in front of a stored body instead of its opening brace.
     pub(crate) head: Bytes,
 }
@@ -57,6 +59,8 @@ pub(crate) enum Generation {
     Spec,
     /// With annotations, too.
     SpecAndAnnotations,
+    /// With anything but metadata.
+    AllButMetadata,
 }
 
 /// Which part of an object a write is about.
@@ -155,6 +159,16 @@ pub(crate) trait Behaviour: Send + Sync {
 
     /// Where the numbers of the `scale` subresource stand, if there is one.
     fn scale(&self) -> Option<Scale> {
+        None
+    }
+
+    /// Whether new objects may be made now.
+    fn check_create(&self, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// What keeps every object of the kind from going at once.
+    fn cleanup_finalizer(&self) -> Option<&'static str> {
         None
     }
 

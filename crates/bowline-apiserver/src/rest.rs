@@ -139,6 +139,7 @@ impl Exchange<'_> {
         negotiate::check_json(self.headers)?;
         let decoded = decode::object(&self.resource, self.body)?;
         self.check_namespace(meta_str(&decoded.object, "name"))?;
+        self.resource.behaviour.check_create(meta_str(&decoded.object, "name"))?;
         let outcome = write.create(decoded)?;
         self.finish(&rendering, outcome, write.warnings)
     }
@@ -290,6 +291,14 @@ impl Outcome {
             Self::Stored { changed, .. } => *changed,
             Self::Dry { .. } => false,
             Self::Deleted { .. } => true,
+        }
+    }
+
+    /// The name of the object.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Self::Stored { record, .. } => Some(object::split_key(&record.key).1.to_owned()),
+            Self::Dry { object, .. } | Self::Deleted { object } => Some(meta_str(object, "name").to_owned()),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) hook: Option<Arc<dyn Hook>>,
     pub(crate) ready: AtomicBool,
+    /// Held while custom resources come into force or go.
+    pub(crate) custom: Mutex<()>,
     /// Whoever calls in process.
     pub(crate) admin: User,
 }

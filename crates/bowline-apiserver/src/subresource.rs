@@ -12,7 +12,14 @@ use crate::server::{Answer, method_not_allowed};
 
 /// The answer, and whether something was written.
 pub(crate) fn answer(exchange: &Exchange<'_>, subresource: &str) -> Result<(Answer, bool), Status> {
-    let Some(known) = exchange.resource.subresource(subresource) else { return Err(Status::no_such_path()) };
+    let Some(known) = exchange.resource.subresource(subresource) else {
+        // What is below custom objects is asked of the object, as kube-apiserver does.
+        let custom = exchange.resource.behaviour.items_have_kind();
+        return Err(match exchange.name.filter(|_| custom) {
+            Some(name) => Status::not_found(&exchange.resource.group_resource(), name),
+            None => Status::no_such_path(),
+        });
+    };
     let verb = exchange.call.verb;
     let Some(name) = exchange.name else { return Err(Status::no_such_path()) };
     if !known.verbs.contains(&verb) {

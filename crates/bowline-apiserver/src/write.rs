@@ -320,7 +320,8 @@ impl Write<'_> {
             "" | "0" if replaces && !resource.behaviour.allows_unconditional_update() => {
                 let path = FieldPath::new("metadata.resourceVersion");
                 let error = FieldError::invalid(&path, 0, "must be specified for an update");
-                Err(Status::invalid(&resource.group_kind(), name, &[error]))
+                let kind = GroupKind::new(&resource.gvk.group, &resource.names.plural);
+                Err(Status::invalid(&kind, name, &[error]))
             }
             "" | "0" => Ok(()),
             version if version == record.revision.to_string() => Ok(()),
@@ -370,6 +371,7 @@ fn moves_generation(generation: Generation, new: &Value, old: &Value) -> bool {
     match generation {
         Generation::None => false,
         Generation::Spec => spec_differs(new, old),
+        Generation::AllButMetadata => spec_differs(new, old) || new.get("status") != old.get("status"),
         Generation::SpecAndAnnotations => spec_differs(new, old) || annotations(new) != annotations(old),
     }
 }

@@ -1,18 +1,22 @@
 //! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
+mod defaults;
 pub mod facts;
 mod field;
-mod json;
 mod go_text;
+mod json;
 mod name;
 mod object_meta;
+mod patch;
+mod quantity;
 mod quote;
 mod resource;
 mod schema;
 mod selector;
 mod status;
 
+pub use defaults::set_defaults;
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json};
 pub use name::{
@@ -26,8 +30,10 @@ pub use object_meta::{
     validate_annotations, validate_field_manager, validate_immutable, validate_labels, validate_object_meta,
     validate_object_meta_update,
 };
+pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
+pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use schema::{Schema, Unsupported};
+pub use schema::{Schema, Unsupported, default_crd, validate_crd, validate_crd_update};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,

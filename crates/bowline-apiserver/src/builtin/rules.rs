@@ -1,11 +1,12 @@
 //! What is special about single built-in kinds, as a row for each.
 
 use bowline_machinery::{
-    FieldError, GroupResource, GroupVersionKind, NameValidator, Status, name_is_dns_label,
-    name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment,
+    FieldError, GroupResource, GroupVersionKind, NameValidator, Status, default_crd, name_is_dns_label,
+    name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment, validate_crd, validate_crd_update,
 };
 use serde_json::{Value, json};
 
+use crate::custom;
 use crate::object::{child_mut, into_map};
 use crate::resource::{Generation, Part};
 
@@ -23,6 +24,8 @@ pub(super) struct Rules {
     pub(super) unconditional_update: bool,
     pub(super) returns_deleted: bool,
     pub(super) scale: bool,
+    pub(super) cleanup_finalizer: Option<&'static str>,
+    pub(super) warnings: fn(&Value) -> Vec<String>,
     pub(super) grace_period: Option<fn(&Value, Option<i64>) -> Option<i64>>,
     pub(super) from_storage: Option<fn(Value) -> Value>,
     pub(super) to_storage: Option<fn(Value) -> Value>,
@@ -45,6 +48,8 @@ impl Rules {
             unconditional_update: true,
             returns_deleted: false,
             scale: false,
+            cleanup_finalizer: None,
+            warnings: |_| Vec::new(),
             grace_period: None,
             from_storage: None,
             to_storage: None,
@@ -75,6 +80,22 @@ impl Rules {
                 prepare_delete: |namespace| {
                     let status = child_mut(namespace, "status");
                     status.insert("phase".to_owned(), "Terminating".into());
+                },
+                ..plain
+            },
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => Self {
+                generation: Generation::Spec,
+                returns_deleted: true,
+                cleanup_finalizer: Some(custom::CLEANUP_FINALIZER),
+                prepare_create: custom::prepare_create,
+                prepare_update: custom::prepare_update,
+                prepare_delete: custom::prepare_delete,
+                warnings: custom::warnings,
+                default: default_crd,
+                validate: validate_crd,
+                validate_update: |part, new, old| match part {
+                    Part::Main => validate_crd_update(new, old),
+                    _ => Vec::new(),
                 },
                 ..plain
             },

@@ -116,6 +116,20 @@ impl Env {
         answer.await.expect("an answer comes in time")
     }
 
+    /// Reads until the answer is as it should be.
+    pub(crate) async fn until(&self, path: &str, mut is_so: impl FnMut(&Answer) -> bool) -> Answer {
+        let looking = async {
+            loop {
+                let answer = self.get(path).await;
+                if is_so(&answer) {
+                    return answer;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("{path} does not become so"))
+    }
+
     /// Watches until `enough` events have come, or the watch ends.
     pub(crate) async fn watch(&self, path: &str, enough: usize) -> Vec<Value> {
         let events = async {
@@ -124,7 +138,8 @@ impl Env {
             let request = request.body(Vec::new()).expect("a request can be made");
             let stream = self.client.request_stream(request).await.expect("the watch begins");
             let lines = stream.lines().take(enough).map_ok(|line| {
-                serde_json::from_str::<Value>(&line).unwrap_or_else(|error| panic!("{line} is no event: {error}"))
+                serde_json::from_str::<Value>(&line)
+                    .unwrap_or_else(|error| panic!("{line} is no event: {error}"))
             });
             lines.try_collect().await.expect("the watch goes on")
         };

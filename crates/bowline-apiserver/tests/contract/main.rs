@@ -2,6 +2,7 @@
 //! when `BOWLINE_REAL_KUBECONFIG` says where one is (`cargo xtask real test`). Every case is one rule, names it, and runs
 //! in a namespace of its own.
 
+mod custom;
 mod env;
 mod writes;
 

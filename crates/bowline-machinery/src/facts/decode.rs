@@ -3,15 +3,20 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::base64;
-use super::go_type::{Field, GoType, Shape, Slot, TypeRef};
+use super::encode::{canonicalise_float, is_empty, present, zero_of};
+use super::go_type::{Field, GoType, Shape, TypeRef};
 use super::place::Place;
+use super::slot::Slot;
 use super::{DecodeError, Normalised, UnknownFields};
 
 /// As many unknown fields as Kubernetes reports.
 const UNKNOWN_LIMIT: usize = 100;
+
+/// How long the texts about them may become: each has the whole way there in it.
+const UNKNOWN_TEXT_LIMIT: usize = 1 << 20;
 
 pub(super) const INT32: RangeInclusive<i64> = -0x8000_0000..=0x7fff_ffff;
 
@@ -22,7 +27,9 @@ impl TypeRef {
     /// - Fields that the type does not have are dropped. Names are case-sensitive.
     /// - Fields that Go leaves out when they are empty are dropped when they are empty; fields that it always writes
     ///   are there: `status: {}`, `containers: null`. What is explicitly empty behind a pointer stays.
-    /// - null is as if nothing had been said.
+    /// - null is as if nothing had been said. So are empty lists and maps, since what is kept in protobuf cannot tell
+    ///   them apart; they stay as they are in the kinds that are kept in JSON. For the same reason an object within
+    ///   another, in a stateful set's claim templates, loses its apiVersion and kind.
     /// - Quantities, times, binary data and floating point numbers are written in Go's canonical way.
     ///
     /// What the type of `serde_json::Value` cannot show is not seen: duplicate fields, and how a number was spelled.
@@ -33,7 +40,9 @@ impl TypeRef {
     pub fn normalise(self, object: Value, unknown_fields: UnknownFields) -> Result<Normalised, DecodeError> {
         let mut decoder = Decoder {
             unknown: Vec::new(),
+            unknown_text: 0,
             mute: usize::from(unknown_fields == UnknownFields::Ignore),
+            keeps_empty: self.is_kept_in_json(),
             inside: 0,
             saved: None,
             fatal: None,
@@ -50,8 +59,12 @@ impl TypeRef {
 #[derive(Debug)]
 pub(super) struct Decoder {
     unknown: Vec<String>,
+    /// The length of the texts about unknown fields.
+    unknown_text: usize,
     /// Unknown fields are reported while this is zero.
     mute: usize,
+    /// Whether an empty list or map is told from none.
+    keeps_empty: bool,
     /// How many types that read themselves the decoder is in.
     inside: usize,
     /// The first error after which Go's decoder goes on.
@@ -69,6 +82,9 @@ impl Decoder {
                     for (index, item) in items.iter_mut().enumerate() {
                         self.value(element, item, &Place::Index(place, index));
                     }
+                    if items.is_empty() && !self.keeps_empty {
+                        *value = Value::Null;
+                    }
                 }
                 Value::Null => {}
                 other => self.mismatch(other, place, go_type.text),
@@ -77,6 +93,12 @@ impl Decoder {
                 Value::Object(map) => {
                     for (key, item) in map.iter_mut() {
                         self.value(element, item, &Place::Key(place, key));
+                        if !self.keeps_empty {
+                            present(item, &element.shape);
+                        }
+                    }
+                    if map.is_empty() && !self.keeps_empty {
+                        *value = Value::Null;
                     }
                 }
                 Value::Null => {}
@@ -125,8 +147,8 @@ impl Decoder {
         let fields = slot.fields();
         map.retain(|key, value| {
             let Some(field) = fields.find(key) else {
-                if self.mute == 0 && self.unknown.len() < UNKNOWN_LIMIT {
-                    self.unknown.push(place.unknown(key));
+                if self.mute == 0 {
+                    self.report(place, key);
                 }
                 return false;
             };
@@ -139,8 +161,20 @@ impl Decoder {
         }
     }
 
+    fn report(&mut self, place: &Place<'_>, field: &str) {
+        if self.unknown.len() < UNKNOWN_LIMIT && self.unknown_text < UNKNOWN_TEXT_LIMIT {
+            let text = place.unknown(field);
+            self.unknown_text += text.len();
+            self.unknown.push(text);
+        }
+    }
+
     /// Whether the field is written.
     fn field(&mut self, field: &Field, value: &mut Value, place: &Place<'_>) -> bool {
+        if self.is_lost(field, place) {
+            self.value(&field.go_type, value, place);
+            return false;
+        }
         if field.pointer {
             if value.is_null() {
                 return !field.omit_empty;
@@ -152,6 +186,14 @@ impl Decoder {
         let is_left_out = (field.omit_empty && field.go_type.shape.can_be_empty() && is_empty(value))
             || (field.omit_zero && value.is_null());
         !is_left_out
+    }
+
+    /// Whether protobuf has no place for the field: apiVersion and kind of an object within another.
+    fn is_lost(&self, field: &Field, place: &Place<'_>) -> bool {
+        !self.keeps_empty
+            && field.embedded == "TypeMeta"
+            && !matches!(place, Place::Field(Place::Root, ..))
+            && field.protobuf_numbers().next().is_none()
     }
 
     pub(super) fn integer(
@@ -228,58 +270,5 @@ impl Decoder {
         decode(self);
         self.inside -= 1;
         self.mute -= 1;
-    }
-}
-
-/// What Go's encoder writes for a field that is always written, if nothing was said about it.
-fn zero_of(field: &Field) -> Value {
-    if field.pointer { Value::Null } else { zero(&field.go_type) }
-}
-
-fn zero(go_type: &GoType) -> Value {
-    match &go_type.shape {
-        Shape::String => Value::String(String::new()),
-        Shape::Bool | Shape::SchemaOrBool(_) => Value::Bool(false),
-        Shape::Int32 | Shape::Int64 | Shape::Float | Shape::IntOrString => Value::from(0),
-        Shape::Quantity => Value::from("0"),
-        Shape::Struct(slot) => {
-            let fields = slot.fields().always_written();
-            Value::Object(fields.map(|field| (field.name.to_owned(), zero_of(field))).collect())
-        }
-        Shape::Bytes
-        | Shape::Raw
-        | Shape::Any
-        | Shape::Time
-        | Shape::MicroTime
-        | Shape::SchemaOrArray(_)
-        | Shape::SchemaOrStrings(_)
-        | Shape::List(_)
-        | Shape::Map(_) => Value::Null,
-    }
-}
-
-/// Go's omitempty, for the types that can be empty.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(bool) => !bool,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(string) => string.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-    }
-}
-
-/// Go writes a floating point number without a fraction as an integer.
-fn canonicalise_float(number: &mut Number) {
-    // From here on a float has no integers of its own: 2^63 is exact.
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    let Some(float) = number.as_f64() else { return };
-    if float.fract() == 0.0 && float.abs() < LIMIT && !(float == 0.0 && float.is_sign_negative()) {
-        #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and fits")]
-        let integer = float as i64;
-        *number = Number::from(integer);
-    } else if let Some(float) = Number::from_f64(float) {
-        *number = float;
     }
 }

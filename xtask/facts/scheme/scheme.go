@@ -1,11 +1,7 @@
-package main
+// Package scheme knows the Go types of the kinds that a kube-apiserver serves by default.
+package scheme
 
 import (
-	"cmp"
-	"reflect"
-	"slices"
-	"strings"
-
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -33,18 +29,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// A kind and the Go type that its objects are decoded into.
-type knownKind struct {
-	groupVersion string
-	kind         string
-	goType       reflect.Type
-}
-
-// The kinds of the groups that a kube-apiserver serves by default, in a fixed order.
-//
-// Those of meta/v1 that every group has (DeleteOptions and the like) are given once, under meta.k8s.io/v1, together
-// with those that belong to no group (Status).
-func knownKinds() []knownKind {
+// New gives a scheme of all those kinds, without defaults and conversions.
+func New() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionregistrationv1.AddToScheme,
@@ -73,21 +59,5 @@ func knownKinds() []knownKind {
 	} {
 		utilruntime.Must(add(scheme))
 	}
-
-	metaPackage := reflect.TypeFor[metav1.ObjectMeta]().PkgPath()
-	var kinds []knownKind
-	for gvk, goType := range scheme.AllKnownTypes() {
-		groupVersion := gvk.GroupVersion().String()
-		if goType.PkgPath() == metaPackage {
-			groupVersion = "meta.k8s.io/v1"
-		}
-		if gvk.Version == runtime.APIVersionInternal {
-			continue
-		}
-		kinds = append(kinds, knownKind{groupVersion, gvk.Kind, goType})
-	}
-	slices.SortFunc(kinds, func(a, b knownKind) int {
-		return cmp.Or(strings.Compare(a.groupVersion, b.groupVersion), strings.Compare(a.kind, b.kind))
-	})
-	return slices.Compact(kinds)
+	return scheme
 }

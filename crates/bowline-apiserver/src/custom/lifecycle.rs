@@ -1,0 +1,316 @@
+//! How definitions come into force and go. Everything here follows from what is stored, under one lock, so that it does
+//! not matter in which order two writers get here.
+
+use std::sync::{Arc, PoisonError};
+
+use bowline_machinery::{FieldPath, GroupResource, GroupVersionKind, Schema};
+use bowline_storage::List;
+use serde_json::{Value, json};
+
+use super::behaviour::Custom;
+use super::definition::{CLEANUP_FINALIZER, Definition, set_condition};
+use crate::delete::DeleteOptions;
+use crate::object::{self, child_mut, finalizers, set_finalizers};
+use crate::query::Query;
+use crate::request::Verb;
+use crate::resource::{Names, Part, Resource, Scale, Subresource};
+use crate::server::Inner;
+use crate::write::{Change, Write};
+use crate::{decode::Decoded, registry::Resources};
+
+const VERBS: [Verb; 8] = [
+    Verb::Delete,
+    Verb::DeleteCollection,
+    Verb::Get,
+    Verb::List,
+    Verb::Patch,
+    Verb::Create,
+    Verb::Update,
+    Verb::Watch,
+];
+
+/// Brings into force what is stored under the name of a definition.
+pub(crate) fn definition_changed(inner: &Inner, name: &str) {
+    let guard = inner.custom.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(definitions) = definitions(inner) else { return };
+    let Some(crd) = stored(inner, &definitions, name) else {
+        withdraw(inner, name);
+        return;
+    };
+    let definition = Definition::new(&crd);
+    let accepted = accept_names(inner, &definitions, &crd);
+    let established = definition.is_established() || accepted.is_ok();
+    if established {
+        publish(inner, &crd, &accepted.clone().unwrap_or_else(|_| definition.names("/status/acceptedNames")));
+    }
+    // Only once it is served does it say so.
+    write_conditions(inner, &definitions, name, &accepted);
+    let terminating = definition.is_terminating();
+    drop(guard);
+    if terminating {
+        clean_up(inner, &definitions, &crd);
+    }
+}
+
+/// A definition that is to go may have waited for this object.
+pub(crate) fn object_deleted(inner: &Inner, resource: &Resource) {
+    let Some(definitions) = definitions(inner) else { return };
+    let name = resource.group_resource().to_string();
+    if let Some(crd) = stored(inner, &definitions, &name)
+        && Definition::new(&crd).is_terminating()
+    {
+        finish(inner, &definitions, &crd);
+    }
+}
+
+fn definitions(inner: &Inner) -> Option<Arc<Resource>> {
+    inner.registry.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+}
+
+fn stored(inner: &Inner, definitions: &Resource, name: &str) -> Option<Value> {
+    let record = inner.store.get(definitions.table, name)?;
+    definitions.decode(&record.body).ok()
+}
+
+/// A definition is gone: its resource is no longer served, and what it stored is forgotten.
+fn withdraw(inner: &Inner, name: &str) {
+    let Some((plural, group)) = name.split_once('.') else { return };
+    let table = |resources: &Resources| resources.any(group, plural).map(|resource| resource.table);
+    let Some(table) = table(&inner.registry.resources()) else { return };
+    inner.registry.update(|resources| resources.remove(group, plural));
+    inner.store.drop_table(table);
+}
+
+/// The names of a definition, unless another of its group has them.
+fn accept_names(inner: &Inner, definitions: &Resource, crd: &Value) -> Result<Names, (&'static str, String)> {
+    let definition = Definition::new(crd);
+    let wanted = definition.names("/spec/names");
+    let kind = definition.text("/spec/names/kind");
+    let Ok(listing) = inner.store.list(definitions.table, List::default()) else { return Ok(wanted) };
+    let (mut resources, mut kinds) = (Vec::new(), Vec::new());
+    for record in &listing.items {
+        let Ok(other) = definitions.decode(&record.body) else { continue };
+        let other_definition = Definition::new(&other);
+        if &*record.key == definition.name() || other_definition.group() != definition.group() {
+            continue;
+        }
+        let names = other_definition.names("/status/acceptedNames");
+        resources.extend([names.plural, names.singular]);
+        resources.extend(names.short_names);
+        kinds.extend([names.list_kind, other_definition.text("/status/acceptedNames/kind").to_owned()]);
+    }
+    let taken = |name: &str, by: &[String]| !name.is_empty() && by.iter().any(|other| other == name);
+    let in_use = |name: &str| format!("{name:?} is already in use");
+    let mut conflicts = Vec::new();
+    if taken(&wanted.plural, &resources) {
+        conflicts.push(("PluralConflict", in_use(&wanted.plural)));
+    }
+    if taken(&wanted.singular, &resources) {
+        conflicts.push(("SingularConflict", in_use(&wanted.singular)));
+    }
+    if let Some(short) = wanted.short_names.iter().find(|short| taken(short, &resources)) {
+        conflicts.push(("ShortNamesConflict", in_use(short)));
+    }
+    if taken(kind, &kinds) {
+        conflicts.push(("KindConflict", in_use(kind)));
+    }
+    if taken(&wanted.list_kind, &kinds) {
+        conflicts.push(("ListKindConflict", in_use(&wanted.list_kind)));
+    }
+    // Of several conflicts the last one is told.
+    if let Some(conflict) = conflicts.pop() {
+        return Err(conflict);
+    }
+    Ok(wanted)
+}
+
+/// Serves every version that is to be served.
+fn publish(inner: &Inner, crd: &Value, names: &Names) {
+    let definition = Definition::new(crd);
+    let table = inner.store.create_table(definition.name());
+    let empty = inner.store.list(table, List::default()).is_ok_and(|listing| listing.items.is_empty());
+    let schemas: Vec<_> = definition.versions().map(|version| &version["schema"]).collect();
+    let one_schema = schemas.windows(2).all(|pair| pair[0] == pair[1]);
+    let before = inner.registry.resources();
+    let resources: Vec<_> = definition
+        .versions()
+        .enumerate()
+        .filter(|(_, version)| version["served"] == true)
+        .filter_map(|(index, version)| {
+            let path = FieldPath::new("spec.versions").index(index).child("schema.openAPIV3Schema");
+            let schema = Schema::compile(&version["schema"]["openAPIV3Schema"], &path).ok()?;
+            let known = before.find(definition.group(), version["name"].as_str()?, &names.plural);
+            // Objects that were stored under another schema are not what this one would make of them.
+            let same = known
+                .is_some_and(|known| known.schema_text.as_deref() == Some(&version["schema"].to_string()));
+            let unchanged = known.is_some_and(|known| known.behaviour.reads_as_stored());
+            let reads_as_stored = one_schema && (empty || same && unchanged);
+            Some(resource(&definition, version, names, schema, table, reads_as_stored))
+        })
+        .collect();
+    inner.registry.update(|registered| {
+        registered.remove(definition.group(), &names.plural);
+        for resource in resources {
+            registered.insert(resource);
+        }
+    });
+}
+
+fn resource(
+    definition: &Definition<'_>,
+    version: &Value,
+    names: &Names,
+    schema: Schema,
+    table: bowline_storage::TableId,
+    reads_as_stored: bool,
+) -> Resource {
+    let version_name = version["name"].as_str().unwrap_or_default();
+    let kind = definition.text("/spec/names/kind");
+    let gvk = GroupVersionKind::new(definition.group(), version_name, kind);
+    let below = &version["subresources"];
+    let mut subresources = Vec::new();
+    if below.get("status").is_some_and(|status| !status.is_null()) {
+        let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
+        subresources.push(Subresource { name: "status".to_owned(), gvk: gvk.clone(), verbs });
+    }
+    let scale = below.get("scale").filter(|scale| !scale.is_null()).map(|scale| Scale {
+        spec_replicas: pointer(scale["specReplicasPath"].as_str().unwrap_or_default()),
+        status_replicas: pointer(scale["statusReplicasPath"].as_str().unwrap_or_default()),
+        selector: scale["labelSelectorPath"].as_str().filter(|path| !path.is_empty()).map(pointer),
+    });
+    if scale.is_some() {
+        let gvk = GroupVersionKind::new("autoscaling", "v1", "Scale");
+        let verbs = vec![Verb::Get, Verb::Patch, Verb::Update];
+        subresources.push(Subresource { name: "scale".to_owned(), gvk, verbs });
+    }
+    let selectable = version["selectableFields"].as_array().into_iter().flatten();
+    let selectable = selectable.filter_map(|field| field["jsonPath"].as_str());
+    let selectable =
+        selectable.map(|path| (path.trim_start_matches('.').to_owned(), pointer(path))).collect();
+    let deprecation = (version["deprecated"] == true).then(|| {
+        let default = format!("{}/{version_name} {kind} is deprecated", definition.group());
+        version["deprecationWarning"].as_str().map_or(default, str::to_owned)
+    });
+    Resource {
+        names: names.clone(),
+        namespaced: definition.namespaced(),
+        table,
+        verbs: VERBS.to_vec(),
+        head: Resource::head(kind, &gvk.group_version().to_string()),
+        schema_text: Some(version["schema"].to_string()),
+        behaviour: Box::new(Custom {
+            gvk: gvk.clone(),
+            group_resource: GroupResource::new(definition.group(), &names.plural),
+            schema: Arc::new(schema),
+            has_status: subresources.iter().any(|below| below.name == "status"),
+            scale,
+            selectable,
+            reads_as_stored,
+            is_terminating: definition.is_terminating(),
+            deprecation,
+        }),
+        subresources,
+        gvk,
+    }
+}
+
+/// A simple JSON path, `.spec.replicas`, as a JSON pointer.
+fn pointer(path: &str) -> String {
+    let unescaped = path.replace("['", ".").replace("']", "");
+    unescaped.replace('.', "/")
+}
+
+fn write<'a>(inner: &'a Inner, definitions: &'a Arc<Resource>, query: &'a Query) -> Write<'a> {
+    Write {
+        store: &inner.store,
+        clock: &inner.clock,
+        resource: definitions,
+        namespace: None,
+        query,
+        dry_run: false,
+        warnings: Vec::new(),
+    }
+}
+
+fn write_conditions(
+    inner: &Inner,
+    definitions: &Arc<Resource>,
+    name: &str,
+    accepted: &Result<Names, (&'static str, String)>,
+) {
+    let now = object::timestamp(inner.clock.wall());
+    let modify = |mut crd: Value| {
+        let was_established = Definition::new(&crd).is_established();
+        match accepted {
+            Ok(_) => {
+                let names = crd.pointer("/spec/names").cloned().unwrap_or_else(|| json!({}));
+                child_mut(&mut crd, "status").insert("acceptedNames".to_owned(), names);
+                set_condition(&mut crd, "NamesAccepted", true, "NoConflicts", "no conflicts found", &now);
+                if !was_established {
+                    let message = "the initial names have been accepted";
+                    set_condition(&mut crd, "Established", true, "InitialNamesAccepted", message, &now);
+                }
+            }
+            Err((reason, message)) => {
+                set_condition(&mut crd, "NamesAccepted", false, reason, message, &now);
+                if !was_established {
+                    let message = "not all names are accepted";
+                    set_condition(&mut crd, "Established", false, "NotAccepted", message, &now);
+                }
+            }
+        }
+        stripped(crd)
+    };
+    let query = Query::default();
+    // A definition that is gone by now needs no conditions.
+    let _ = write(inner, definitions, &query).update(name, Part::Status, Change::Modify(&modify));
+}
+
+fn stripped(mut object: Value) -> Result<Decoded, bowline_machinery::Status> {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    Ok(Decoded { object, complaints: Vec::new() })
+}
+
+/// Deletes all objects of a definition that is to go, and the definition once they are gone.
+fn clean_up(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
+    let definition = Definition::new(crd);
+    let plural = definition.text("/spec/names/plural");
+    if let Some(resource) = inner.registry.resources().any(definition.group(), plural).cloned()
+        && let Ok(listing) = inner.store.list(resource.table, List::default())
+    {
+        let query = Query::default();
+        for record in &listing.items {
+            let (namespace, name) = object::split_key(&record.key);
+            let mut write = write(inner, &resource, &query);
+            write.namespace = namespace;
+            // Objects that something keeps are waited for; others that are gone already are no problem.
+            let _ = write.delete(name, &DeleteOptions::default());
+        }
+    }
+    finish(inner, definitions, crd);
+}
+
+/// Lets a definition go that is to go, if none of its objects is left.
+fn finish(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
+    let definition = Definition::new(crd);
+    let table = inner.store.create_table(definition.name());
+    let left = inner.store.list(table, List::default()).map_or(0, |listing| listing.items.len());
+    if left > 0 || !finalizers(crd).iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+        return;
+    }
+    let modify = |mut crd: Value| {
+        let kept = finalizers(&crd).into_iter().filter(|finalizer| finalizer != CLEANUP_FINALIZER).collect();
+        set_finalizers(&mut crd, kept);
+        stripped(crd)
+    };
+    let query = Query::default();
+    let gone =
+        write(inner, definitions, &query).update(definition.name(), Part::Status, Change::Modify(&modify));
+    if gone.is_ok_and(|outcome| matches!(outcome, crate::write::Outcome::Deleted { .. })) {
+        let _guard = inner.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        withdraw(inner, definition.name());
+    }
+}

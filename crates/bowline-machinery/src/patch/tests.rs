@@ -1,0 +1,158 @@
+//! What patches do and what is told where they do nothing; rows are read off `evanphx/json-patch` v4.13.0.
+
+use serde_json::json;
+
+use super::*;
+
+/// An object behind a patch of one operation.
+fn one(operation: &Value) -> Result<Value, String> {
+    let object = json!({"a": {"b": 1}, "l": [1, 2, 3], "n": null, "x/y": {"m~n": 0}});
+    JsonPatch::from_value(json!([operation])).unwrap().apply(&object).map_err(|error| error.to_string())
+}
+
+#[test]
+fn operations_do_what_rfc_6902_says() {
+    let rows = [
+        (json!({"op": "add", "path": "/a/c", "value": 2}), "/a", json!({"b": 1, "c": 2})),
+        (json!({"op": "add", "path": "/l/1", "value": 9}), "/l", json!([1, 9, 2, 3])),
+        (json!({"op": "add", "path": "/l/3", "value": 9}), "/l", json!([1, 2, 3, 9])),
+        (json!({"op": "add", "path": "/l/-", "value": 9}), "/l", json!([1, 2, 3, 9])),
+        (json!({"op": "remove", "path": "/l/0"}), "/l", json!([2, 3])),
+        (json!({"op": "remove", "path": "/n"}), "/l", json!([1, 2, 3])),
+        (json!({"op": "replace", "path": "/l/2", "value": {}}), "/l", json!([1, 2, {}])),
+        (json!({"op": "move", "from": "/a/b", "path": "/l/0"}), "/l", json!([1, 1, 2, 3])),
+        (json!({"op": "copy", "from": "/a", "path": "/l/-"}), "/l", json!([1, 2, 3, {"b": 1}])),
+        (json!({"op": "test", "path": "/a", "value": {"b": 1}}), "/l", json!([1, 2, 3])),
+        (json!({"op": "test", "path": "/nothing"}), "/l", json!([1, 2, 3])),
+        (json!({"op": "replace", "path": "/x~1y/m~0n", "value": 1}), "/x~1y", json!({"m~n": 1})),
+        (json!({"op": "replace", "path": "", "value": {"all": "new"}}), "", json!({"all": "new"})),
+    ];
+    for (operation, place, expected) in rows {
+        let result = one(&operation).unwrap();
+        assert_eq!(result.pointer(place), Some(&expected), "{operation}");
+    }
+}
+
+#[test]
+fn operations_stray_from_rfc_6902_as_kube_apiserver_does() {
+    let rows = [
+        (json!({"op": "remove", "path": "/l/-1"}), "/l", json!([1, 2])),
+        (json!({"op": "add", "path": "/l/-1", "value": 9}), "/l", json!([1, 2, 3, 9])),
+        (json!({"op": "replace", "path": "/a/new", "value": 1}), "/a", json!({"b": 1, "new": 1})),
+        (json!({"op": "copy", "from": "/a/none", "path": "/a/c"}), "/a", json!({"b": 1, "c": null})),
+        (json!({"op": "add", "path": "/a/c"}), "/a", json!({"b": 1, "c": null})),
+        (json!({"op": "add", "path": "ignored/c", "value": 1}), "/c", json!(1)),
+    ];
+    for (operation, place, expected) in rows {
+        let result = one(&operation).unwrap();
+        assert_eq!(result.pointer(place), Some(&expected), "{operation}");
+    }
+}
+
+#[test]
+fn an_operation_that_cannot_be_done_says_why() {
+    let rows = [
+        (
+            json!({"op": "add", "path": "/z/y", "value": 1}),
+            "add operation does not apply: doc is missing path: \"/z/y\": missing value",
+        ),
+        (
+            json!({"op": "remove", "path": "/a/z"}),
+            "error in remove for path: '/a/z': Unable to remove nonexistent key: z: missing value",
+        ),
+        (
+            json!({"op": "add", "path": "/l/5", "value": 1}),
+            "error in add for path: '/l/5': Unable to access invalid index: 5: invalid index referenced",
+        ),
+        (
+            json!({"op": "add", "path": "/l/x", "value": 1}),
+            "error in add for path: '/l/x': value was not a proper array index: 'x': strconv.Atoi: parsing \"x\": \
+             invalid syntax",
+        ),
+        (json!({"op": "test", "path": "/a/b", "value": 2}), "testing value /a/b failed: test failed"),
+        (json!({"op": "what"}), "Unexpected kind: what"),
+        (json!({"path": "/a"}), "Unexpected kind: unknown"),
+        (
+            json!({"op": "move", "from": "/a", "path": "/a/b"}),
+            "move operation does not apply: doc is missing destination path: /a/b: missing value",
+        ),
+    ];
+    for (operation, told) in rows {
+        assert_eq!(one(&operation).unwrap_err(), told);
+    }
+}
+
+#[test]
+fn answers_are_those_of_kube_apiserver() {
+    let status = JsonPatch::parse_strict(b"{}").unwrap_err().status();
+    assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
+    assert_eq!(
+        status.message,
+        "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+    );
+
+    let long = Value::Array(vec![json!({"op": "test", "path": "/a"}); 10_001]);
+    let status = JsonPatch::from_value(long).unwrap_err().status();
+    assert_eq!((status.code, status.reason.as_str()), (413, "RequestEntityTooLarge"));
+    assert_eq!(
+        status.message,
+        "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001"
+    );
+
+    let patch = JsonPatch::parse(br#"[{"op":"test","path":"/a","value":1}]"#).unwrap();
+    let status = patch.apply(&json!({})).unwrap_err().status();
+    let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "the server rejected our request due to an error in our request", "reason": "Invalid",
+        "details": {}, "code": 422});
+    assert_eq!(serde_json::to_value(status).unwrap(), answer);
+
+    let status = MergePatch::parse(b"[").unwrap_err().status();
+    assert_eq!((status.code, status.message.as_str()), (400, "Invalid JSON Patch"));
+}
+
+#[test]
+fn strict_reading_tells_what_it_does_not_know() {
+    let text = br#"[{"op":"add","path":"/a","value":{"b":1,"b":2},"extra":1}]"#;
+    let (patch, told) = JsonPatch::parse_strict(text).unwrap();
+    assert_eq!(
+        told,
+        [r#"json patch duplicate field "[0].value.b""#, r#"json patch unknown field "[0].extra""#]
+    );
+    assert_eq!(patch, JsonPatch::parse(text).unwrap());
+    let told = JsonPatch::parse_strict(br#"[{"op":"add","path":1}]"#).unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.path of type string"
+    );
+    assert!(JsonPatch::parse(br#"[{"op":"add","path":1}]"#).is_ok());
+    let (_, told) = MergePatch::parse_strict(br#"{"a":1,"a":2}"#).unwrap();
+    assert_eq!(told, [r#"duplicate field "a""#]);
+}
+
+#[test]
+fn copies_are_bounded_together() {
+    let patch =
+        json!([{"op": "copy", "from": "/a", "path": "/b"}, {"op": "copy", "from": "/a", "path": "/c"}]);
+    let patch = JsonPatch::from_value(patch).unwrap();
+    let object = json!({"a": "12345678"});
+    assert!(patch.apply_within(&object, 20).is_ok());
+    assert_eq!(
+        patch.apply_within(&object, 19).unwrap_err().to_string(),
+        "Unable to complete the copy, the accumulated size increase of copy is 20, exceeding the limit 19"
+    );
+}
+
+#[test]
+fn a_merge_patch_sets_and_removes() {
+    let rows = [
+        (json!({"a": 1}), json!({"a": null, "b": {"c": null, "d": 1}}), json!({"b": {"d": 1}})),
+        (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null}}), json!({"a": {"c": 2}})),
+        (json!({"a": [1]}), json!({"a": [{"b": null}, null]}), json!({"a": [{}, null]})),
+        (json!({"a": {}}), json!({"a": [{"b": null}]}), json!({"a": [{"b": null}]})),
+        (json!({"a": 1}), json!({"a": {"b": null}}), json!({"a": {}})),
+        (json!({"a": 1}), json!([{"b": null}]), json!([{}])),
+    ];
+    for (object, patch, expected) in rows {
+        assert_eq!(MergePatch::from_value(patch.clone()).unwrap().apply(&object), expected, "{patch}");
+    }
+}
