@@ -2,8 +2,19 @@
 //! when `BOWLINE_REAL_KUBECONFIG` says where one is (`cargo xtask real test`). Every case is one rule, names it, and runs
 //! in a namespace of its own.
 
+mod bodies;
+mod concurrency;
 mod custom;
+mod dry_run;
 mod env;
+mod finalizers;
+mod generation;
+mod names;
+mod namespaces;
+mod patches;
+mod pods;
+mod subresources;
+mod verbs;
 mod writes;
 
 use env::{Answer, Env};
