@@ -4,7 +4,7 @@ mod fields;
 mod rules;
 
 use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
-use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status};
+use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status, set_defaults};
 use serde_json::Value;
 
 use crate::object::{into_map, metadata_mut};
@@ -107,6 +107,8 @@ impl Behaviour for Builtin {
     }
 
     fn default(&self, object: &mut Value) {
+        let GroupVersionKind { group, version, kind } = &self.gvk;
+        set_defaults(group, version, kind, object);
         (self.rules.default)(object);
     }
 
@@ -188,8 +190,13 @@ impl Behaviour for Builtin {
         fields::names(&self.gvk).iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn unknown_field(&self, field: &str) -> String {
-        fields::unknown(&self.gvk, field)
+    fn field_named(&self, asked: &str) -> Result<String, String> {
+        fields::named(&self.gvk, asked)
+    }
+
+    fn blank(&self) -> Value {
+        let nothing = Value::Object(serde_json::Map::new());
+        self.go_type.normalise(nothing, UnknownFields::Report).map_or(Value::Null, |blank| blank.value)
     }
 
     fn allows_create_on_update(&self) -> bool {

@@ -5,8 +5,8 @@ mod pod;
 mod small;
 
 use bowline_machinery::{
-    FieldError, GroupResource, GroupVersionKind, NameValidator, Status, name_is_dns_label,
-    name_is_dns_subdomain, name_is_path_segment,
+    FieldError, GroupResource, GroupVersionKind, NameValidator, Status, default_crd, name_is_dns_label,
+    name_is_dns_subdomain, name_is_path_segment, validate_crd, validate_crd_update,
 };
 use serde_json::Value;
 
@@ -221,6 +221,12 @@ impl Rules {
                 prepare_update: custom::prepare_update,
                 prepare_delete: custom::prepare_delete,
                 warnings: custom::warnings,
+                default: default_crd,
+                validate: validate_crd,
+                validate_update: |part, new, old| match part {
+                    Part::Main => validate_crd_update(new, old),
+                    _ => Vec::new(),
+                },
                 ..plain
             },
             ("apiregistration.k8s.io", _) => Self {
