@@ -41,7 +41,9 @@ fn checked(workspace: &Workspace) -> Vec<(&'static str, Vec<Problem>)> {
     let (members, outsiders) = (metadata.members(), metadata.outsiders());
     let rust_files = workspace.rust_files();
     let text_of = |file: &str| files.get(file).map_or("", String::as_str);
+    let fuzz_roots = reachable::fuzz_roots(files);
     let roots = members.iter().flat_map(|member| &member.targets).map(|target| target.src_path.as_str());
+    let roots = roots.chain(fuzz_roots.iter().map(String::as_str));
     vec![
         ("edges", edges::problems(&members)),
         ("reachable", reachable::problems(roots, &rust_files)),

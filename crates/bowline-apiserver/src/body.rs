@@ -2,6 +2,7 @@
 //! come when something happens.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -56,6 +57,14 @@ impl Body {
     {
         Self(Source::Frames(Box::pin(Steps { state: Some(state), step, future: None })))
     }
+
+    /// The same, but what comes when something happens ends with `end`.
+    pub(crate) fn until(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        match self.0 {
+            Source::Frames(frames) => Self(Source::Frames(Box::pin(Until { frames, end: Box::pin(end) }))),
+            source => Self(source),
+        }
+    }
 }
 
 impl From<Bytes> for Body {
@@ -83,11 +92,16 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Disconnected>>> {
-        let next = match &mut self.0 {
-            Source::Whole(bytes) => bytes.take().map(Ok),
-            Source::Chunks(chunks) => chunks.next().map(Ok),
-            Source::Frames(frames) => ready!(frames.as_mut().poll_next(cx)),
+        let polled = match &mut self.0 {
+            Source::Whole(bytes) => Poll::Ready(bytes.take().map(Ok)),
+            Source::Chunks(chunks) => caught(|| Poll::Ready(chunks.next().map(Ok))),
+            Source::Frames(frames) => caught(|| frames.as_mut().poll_next(cx)),
         };
+        let next = ready!(polled);
+        if matches!(next, Some(Err(_))) {
+            // Nothing comes after this, and what panicked is not polled again.
+            self.0 = Source::Whole(None);
+        }
         Poll::Ready(next.map(|chunk| chunk.map(Frame::data)))
     }
 
@@ -99,6 +113,28 @@ impl http_body::Body for Body {
         match &self.0 {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Source::Chunks(_) | Source::Frames(_) => SizeHint::default(),
+        }
+    }
+}
+
+type Chunk = Option<Result<Bytes, Disconnected>>;
+
+/// A panic cuts this answer short, and hurts nobody else.
+fn caught(poll: impl FnOnce() -> Poll<Chunk>) -> Poll<Chunk> {
+    catch_unwind(AssertUnwindSafe(poll)).unwrap_or(Poll::Ready(Some(Err(Disconnected))))
+}
+
+/// Frames that end when something else does.
+struct Until<E> {
+    frames: Pin<Box<dyn Frames>>,
+    end: Pin<Box<E>>,
+}
+
+impl<E: Future<Output = ()> + Send> Frames for Until<E> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Chunk> {
+        match self.frames.as_mut().poll_next(cx) {
+            Poll::Pending => self.end.as_mut().poll(cx).map(|()| None),
+            ready @ Poll::Ready(_) => ready,
         }
     }
 }

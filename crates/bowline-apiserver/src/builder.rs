@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use bowline_clock::Clock;
 use bowline_storage::Options;
 
+use crate::authentication::User;
 use crate::hooks::Hook;
 use crate::registry::Registry;
 use crate::server::{ApiServer, Inner, Store};
@@ -62,6 +63,7 @@ impl Builder {
             hook,
             ready: AtomicBool::new(false),
             custom: Mutex::new(()),
+            admin: User::admin(),
         };
         inner.registry.update(|resources| builtin::register(&inner.store, resources));
         bootstrap::bootstrap(&inner).map_err(|status| BuildError::Bootstrap(Box::new(status)))?;

@@ -26,7 +26,7 @@ impl Form {
 
 /// What a body is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patch {
+pub(crate) enum PatchType {
     Json,
     Merge,
 }
@@ -149,15 +149,21 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
 }
 
 /// Which kind of patch a request carries.
-pub(crate) fn patch(headers: &HeaderMap) -> Result<Patch, Status> {
+pub(crate) fn patch(headers: &HeaderMap) -> Result<PatchType, Status> {
     match media_type(headers).as_str() {
-        "application/json-patch+json" => Ok(Patch::Json),
-        "application/merge-patch+json" => Ok(Patch::Merge),
-        other => Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format ({other:?}) - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json; strategic merge patches and apply patches are \
-             not supported by this server yet"
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        kind @ ("application/strategic-merge-patch+json"
+        | "application/apply-patch+yaml"
+        | "application/apply-patch+cbor") => Err(Status::unsupported_media_type(format!(
+            "patches of type {kind} are not supported by this server yet - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json"
         ))),
+        _ => {
+            let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
+            status.details = Some(bowline_machinery::StatusDetails::default());
+            Err(status)
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) struct Query {
     pub(crate) continue_token: String,
     pub(crate) dry_run: Vec<String>,
     pub(crate) field_manager: String,
+    pub(crate) force: bool,
     pub(crate) field_validation: String,
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) orphan_dependents: Option<bool>,
@@ -56,6 +57,7 @@ impl Query {
                 }
                 "continue" => parsed.continue_token = value,
                 "dryRun" => parsed.dry_run.push(value),
+                "force" => parsed.force = boolean(&value),
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
                 "gracePeriodSeconds" if !value.is_empty() => {

@@ -1,10 +1,12 @@
 //! The server: what it is made of, and the way of a request through it.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bowline_clock::Clock;
 use bowline_machinery::Status;
@@ -27,6 +29,12 @@ use crate::{discovery, health, negotiate, rest};
 /// The most bytes of a request's body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
+/// How long a client may take to send it, as long as kube-apiserver lets a request last.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// So much more than [`MAX_BODY`] is taken and thrown away: a client that is still sending would not read the answer.
+const MAX_DISCARDED: usize = 8 * MAX_BODY;
+
 /// What objects are kept in.
 pub(crate) type Store = bowline_storage::Store<Meta>;
 
@@ -47,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) ready: AtomicBool,
     /// Held while custom resources come into force or go.
     pub(crate) custom: Mutex<()>,
+    /// Whoever calls in process.
+    pub(crate) admin: User,
 }
 
 impl ApiServer {
@@ -78,15 +88,15 @@ impl ApiServer {
     {
         let (parts, body) = request.into_parts();
         let pretty = wants_pretty(&parts.headers, parts.uri.query().unwrap_or_default());
-        let user = parts.extensions.get::<User>().cloned().unwrap_or_else(User::admin);
+        let user = parts.extensions.get::<User>().unwrap_or(&self.inner.admin).clone();
         let incoming = Incoming {
             method: parts.method,
             target: Target::of(parts.uri.path()),
-            query: parts.uri.query().unwrap_or_default().to_owned(),
+            uri: parts.uri,
             headers: parts.headers,
             user,
         };
-        let answer = match self.answer(incoming, body).await {
+        let answer = match caught(self.answer(incoming, body)).await {
             Ok(answer) => answer,
             Err(Failure::Status(status)) => Answer::status(&status),
             Err(Failure::Disconnected) => return Err(Disconnected),
@@ -100,7 +110,7 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let inner = &self.inner;
-        let query = Query::parse(&incoming.query)?;
+        let query = Query::parse(incoming.uri.query().unwrap_or_default())?;
         let Target::Resource(path) = &incoming.target else {
             return self.about_itself(&incoming, &query);
         };
@@ -128,7 +138,10 @@ impl ApiServer {
         }
         let bytes = match verb {
             Verb::Get | Verb::List | Verb::Watch => Bytes::new(),
-            _ => read(body).await?,
+            _ => match inner.clock.timeout(BODY_TIMEOUT, read(body)).await {
+                Ok(bytes) => bytes?,
+                Err(_) => return Err(too_slow().into()),
+            },
         };
         let (answer, committed) = rest::answer(inner, &call, path, &incoming.headers, &query, &bytes)?;
         if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
@@ -141,10 +154,10 @@ impl ApiServer {
     fn about_itself(&self, incoming: &Incoming, query: &Query) -> Result<Answer, Failure> {
         let inner = &self.inner;
         let resources = inner.registry.resources();
+        incoming.user.authorize_path(&incoming.target, &incoming.method, incoming.uri.path())?;
         if !matches!(incoming.method, Method::GET | Method::HEAD) {
             return Err(method_not_allowed().into());
         }
-        incoming.user.authorize_path(&incoming.target)?;
         let document = match &incoming.target {
             Target::Health { endpoint, check } => {
                 let ready = inner.ready.load(Ordering::Acquire);
@@ -221,7 +234,7 @@ where
 struct Incoming {
     method: Method,
     target: Target,
-    query: String,
+    uri: http::Uri,
     headers: HeaderMap,
     user: User,
 }
@@ -307,6 +320,25 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok()
 }
 
+/// A request that panics is answered, as kube-apiserver does, and hurts nobody else. What it was about to write is not
+/// written: a write is one step that does not panic halfway.
+async fn caught(answer: impl Future<Output = Result<Answer, Failure>>) -> Result<Answer, Failure> {
+    let mut answer = std::pin::pin!(answer);
+    std::future::poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))).unwrap_or_else(|_| {
+            tracing::error!("a request panicked");
+            let text = "This request caused apiserver to panic. Look in the logs for details.";
+            Poll::Ready(Err(Status::internal(text).into()))
+        })
+    })
+    .await
+}
+
+/// An answer to somebody whose request is not looked at.
+pub(crate) fn status_response(status: &Status) -> Response<Body> {
+    Answer::status(status).into_response(false)
+}
+
 fn obey(verdict: Verdict) -> Result<(), Failure> {
     match verdict {
         Verdict::Proceed => Ok(()),
@@ -320,15 +352,29 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match Limited::new(body, MAX_BODY).collect().await {
+    let mut body = std::pin::pin!(body);
+    match Limited::new(body.as_mut(), MAX_BODY).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => {
+            let mut discarded = 0;
+            while let Some(Ok(frame)) = body.frame().await
+                && discarded < MAX_DISCARDED
+            {
+                discarded += frame.data_ref().map_or(0, Bytes::len);
+            }
             Err(Status::too_large(format!("Request entity too large: limit is {MAX_BODY}")).into())
         }
         Err(error) => {
             Err(Status::bad_request(format!("the body of the request could not be read: {error}")).into())
         }
     }
+}
+
+fn too_slow() -> Status {
+    let message = "Timeout: request did not complete within the allotted timeout";
+    let mut status = Status::failure(504, "Timeout", message);
+    status.details = Some(bowline_machinery::StatusDetails::default());
+    status
 }
 
 pub(crate) fn method_not_allowed() -> Status {

@@ -7,10 +7,11 @@
 mod base64;
 mod decode;
 mod decode_error;
+mod encode;
 mod go_type;
 mod place;
-mod quantity;
 mod resource_facts;
+mod slot;
 mod special;
 mod table;
 mod time;
@@ -53,6 +54,7 @@ pub struct Normalised {
     /// The object.
     pub value: Value,
     /// One text for each field that was dropped because its type does not have it, worded as Kubernetes does:
-    /// `unknown field "spec.foo"`. At most 100, as in Kubernetes; in the order of the object's keys.
+    /// `unknown field "spec.foo"`. At most 100, as in Kubernetes, and about a megabyte; in the order of the
+    /// object's keys.
     pub unknown_fields: Vec<String>,
 }

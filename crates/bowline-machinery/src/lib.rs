@@ -1,6 +1,7 @@
 //! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
+mod defaults;
 pub mod facts;
 mod field;
 mod go_text;
@@ -15,6 +16,7 @@ mod schema;
 mod selector;
 mod status;
 
+pub use defaults::set_defaults;
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json};
 pub use name::{
@@ -26,12 +28,12 @@ pub use name::{
 };
 pub use object_meta::{
     validate_annotations, validate_field_manager, validate_immutable, validate_labels, validate_object_meta,
-    validate_object_meta_update,
+    validate_object_meta_update, validate_qualified_finalizers,
 };
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
 pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
-pub use schema::{Schema, Unsupported};
+pub use schema::{Schema, Unsupported, default_crd, validate_crd, validate_crd_update};
 pub use selector::{
     FieldOperator, FieldRequirement, FieldSelector, FieldSelectorError, LabelOperator, LabelRequirement,
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,

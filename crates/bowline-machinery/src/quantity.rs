@@ -95,6 +95,20 @@ impl Quantity {
         self.amount.scaled(-3)
     }
 
+    /// Rounded away from zero to whole thousandths; `None` if it is such already.
+    #[must_use]
+    pub fn rounded_to_milli(&self) -> Option<Self> {
+        let amount = self.amount.clone().rounded(-3);
+        (amount != self.amount).then_some(Self { amount, format: self.format, text: None })
+    }
+
+    /// The sum of two quantities that are not negative, in the units of the first; `None` if one is.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Option<Self> {
+        let amount = self.amount.plus(&other.amount)?;
+        Some(Self { amount, format: self.format, text: None })
+    }
+
     /// The canonical form: no fraction, the largest unit that allows it. Above `E` Kubernetes writes no unit at all.
     #[must_use]
     pub fn canonical(&self) -> String {

@@ -35,18 +35,23 @@ impl Waiters {
         Seat(self.seats.len() - 1)
     }
 
-    pub(crate) fn leave(&mut self, seat: Seat) {
-        self.set(seat, Waiter::Awake);
+    /// Frees a seat. Returns who was on it, as [`Waiters::replace`] does.
+    pub(crate) fn leave(&mut self, seat: Seat) -> Waiter {
         self.free.push(seat.0);
+        self.replace(seat, Waiter::Awake)
     }
 
     pub(crate) fn get(&self, seat: Seat) -> &Waiter {
         self.seats.get(seat.0).unwrap_or(&Waiter::Awake)
     }
 
-    pub(crate) fn set(&mut self, seat: Seat, waiter: Waiter) {
-        if let Some(place) = self.seats.get_mut(seat.0) {
-            *place = waiter;
+    /// Returns who was there before, to be dropped without a lock: a waker can be the last that holds a task, and the
+    /// task can hold a watch of this table.
+    #[must_use]
+    pub(crate) fn replace(&mut self, seat: Seat, waiter: Waiter) -> Waiter {
+        match self.seats.get_mut(seat.0) {
+            Some(place) => std::mem::replace(place, waiter),
+            None => waiter,
         }
     }
 

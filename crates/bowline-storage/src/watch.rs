@@ -125,18 +125,18 @@ impl<M> Watch<M> {
     /// Looks at the next events: `None` if none of them was of concern and there are more.
     fn step(&mut self, context: &Context<'_>) -> Result<Option<Poll<Batch<M>>>, Closed> {
         let (shelf, seat) = self.store.shelf(self.table).zip(self.seat).ok_or(Closed::TableDropped)?;
+        // Declared before the guard, so that it goes after it: see `Waiters::replace`.
+        let before;
         let guard = shelf.read();
         let table = guard.as_ref().ok_or(Closed::TableDropped)?;
         // All that is read here stays as it is while the guard lives.
         let newest = self.store.revision();
-        let mut waiters = shelf.waiters();
-        match waiters.get(seat) {
+        before = shelf.waiters().replace(seat, Waiter::Awake);
+        match before {
             Waiter::Awake => {}
             Waiter::Asleep { .. } => self.seen = newest,
             Waiter::Called { first } => self.seen = first.previous(),
         }
-        waiters.set(seat, Waiter::Awake);
-        drop(waiters);
         if table.log().lost_after(self.seen) {
             return Err(Closed::FellBehind { seen: self.seen });
         }
@@ -159,8 +159,9 @@ impl<M> Watch<M> {
             return Ok(Some(Poll::Ready(Batch { events, revision: self.seen })));
         }
         if at_end {
-            let waker = context.waker().clone();
-            shelf.waiters().set(seat, Waiter::Asleep { prefix: self.prefix.clone(), waker });
+            let asleep = Waiter::Asleep { prefix: self.prefix.clone(), waker: context.waker().clone() };
+            // Nobody but the watch itself moves it from being awake.
+            let _awake = shelf.waiters().replace(seat, asleep);
             return Ok(Some(Poll::Pending));
         }
         Ok(None)
@@ -170,7 +171,8 @@ impl<M> Watch<M> {
 impl<M> Drop for Watch<M> {
     fn drop(&mut self) {
         if let Some((shelf, seat)) = self.store.shelf(self.table).zip(self.seat) {
-            shelf.waiters().leave(seat);
+            let before = shelf.waiters().leave(seat);
+            drop(before);
         }
     }
 }

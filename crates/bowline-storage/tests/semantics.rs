@@ -4,7 +4,7 @@
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bowline_storage::{
     BATCH, Batch, Closed, Contents, List, ListError, Options, Record, Revision, Store, TableId, Watch,
@@ -345,4 +345,42 @@ fn what_is_kept_beside_the_bytes_may_call_the_store_when_it_goes() {
     assert_eq!(store.revision().get(), 1 + 4 + 3);
     store.drop_table(table);
     assert_eq!(store.revision().get(), 1 + 4 + 4);
+}
+
+/// Stands for a task that is held by nothing but its waker, owns a watch, and writes when it goes.
+struct Task {
+    store: Store<()>,
+    table: TableId,
+    _watch: Watch<()>,
+}
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        write(&self.store, self.table, "ended", "");
+    }
+}
+
+#[test]
+fn the_last_waker_of_a_task_may_take_a_watch_along() {
+    let store = Store::<()>::default();
+    let table = store.create_table("pods");
+    let (_, mut watch) = store.list_and_watch(table, "");
+    let fall_asleep = |watch: &mut Watch<()>| {
+        while poll(watch).is_ready() {}
+        let (_, owned) = store.list_and_watch(table, "");
+        let waker = Waker::from(Arc::new(Task { store: store.clone(), table, _watch: owned }));
+        assert!(watch.poll_next(&mut Context::from_waker(&waker)).is_pending());
+    };
+    // Each would wait for ever if the waker went under a lock: replaced, woken, and dropped with the watch.
+    fall_asleep(&mut watch);
+    assert!(poll(&mut watch).is_pending());
+    fall_asleep(&mut watch);
+    write(&store, table, "a", "");
+    fall_asleep(&mut watch);
+    drop(watch);
+    assert_eq!(store.revision().get(), 1 + 1 + 3, "all three tasks ended");
 }

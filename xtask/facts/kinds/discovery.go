@@ -34,7 +34,12 @@ func readDiscovery(name string) ([]apidiscoveryv2.APIGroupDiscovery, error) {
 }
 
 // One line for each resource, and one that starts with a space for each of its subresources.
-func writeResources(out io.Writer, groups []apidiscoveryv2.APIGroupDiscovery, kinds []knownKind) error {
+func discoveredResources(name string, kinds []knownKind) ([]string, error) {
+	groups, err := readDiscovery(name)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
 	known := map[string]bool{}
 	for _, kind := range kinds {
 		known[kind.groupVersion+" "+kind.kind] = true
@@ -45,25 +50,25 @@ func writeResources(out io.Writer, groups []apidiscoveryv2.APIGroupDiscovery, ki
 			for _, resource := range version.Resources {
 				kind := kindOf(resource.ResponseKind, groupVersion)
 				if !known[kind] {
-					return fmt.Errorf("resource %s of %s: its kind %s is not in the table of kinds", resource.Resource, groupVersion, kind)
+					return nil, fmt.Errorf("resource %s of %s: its kind %s is not in the table of kinds", resource.Resource, groupVersion, kind)
 				}
 				scope := "cluster"
 				if resource.Scope == apidiscoveryv2.ScopeNamespace {
 					scope = "namespaced"
 				}
-				fmt.Fprintf(out, "%s %s %s %s %s %s %s %s\n", groupVersion, resource.Resource, resource.SingularResource,
-					strings.TrimPrefix(kind, groupVersion+" "), scope, listed(resource.ShortNames), listed(resource.Categories), listed(resource.Verbs))
+				lines = append(lines, fmt.Sprintf("%s %s %s %s %s %s %s %s", groupVersion, resource.Resource, resource.SingularResource,
+					strings.TrimPrefix(kind, groupVersion+" "), scope, listed(resource.ShortNames), listed(resource.Categories), listed(resource.Verbs)))
 				for _, subresource := range resource.Subresources {
 					kind := kindOf(subresource.ResponseKind, groupVersion)
 					if !known[kind] {
-						kind = "- -"
+						return nil, fmt.Errorf("subresource %s of %s of %s: its kind %s is not in the table of kinds", subresource.Subresource, resource.Resource, groupVersion, kind)
 					}
-					fmt.Fprintf(out, " %s %s %s\n", subresource.Subresource, kind, listed(subresource.Verbs))
+					lines = append(lines, fmt.Sprintf(" %s %s %s", subresource.Subresource, kind, listed(subresource.Verbs)))
 				}
 			}
 		}
 	}
-	return nil
+	return lines, nil
 }
 
 // The group, version and name of a kind; empty ones are those of the resource.

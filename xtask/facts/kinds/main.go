@@ -1,37 +1,49 @@
 // Command kinds writes the table of facts about the kinds that are built into Kubernetes: which resources there are,
 // and what Go's JSON encoder does with every field of their types. `cargo xtask facts` runs it.
 //
-//	go run ./kinds DISCOVERY > kinds.txt
+//	go run ./kinds -discovery FILE > kinds.txt
+//	go run ./kinds -resources-of kinds.txt
 //
-// DISCOVERY is a file with the two aggregated discovery documents of a kube-apiserver, /api and /apis, one after the
-// other. What the table looks like is written in crates/bowline-machinery/src/facts/table.rs, its reader.
+// FILE holds the two aggregated discovery documents of a kube-apiserver, /api and /apis, one after the other. The
+// second form takes the resources from a table that was written before. What the table looks like is written in
+// crates/bowline-machinery/src/facts/table.rs, its reader.
 package main
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: kinds DISCOVERY > kinds.txt")
+	discovery := flag.String("discovery", "", "a `file` with the aggregated discovery of a kube-apiserver")
+	table := flag.String("resources-of", "", "a `table` to take the resources from instead")
+	flag.Parse()
+	if (*discovery == "") == (*table == "") || flag.NArg() > 0 {
+		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := run(*discovery, *table); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(discovery string) error {
-	groups, err := readDiscovery(discovery)
+func run(discovery, table string) error {
+	kinds := knownKinds()
+	types, err := reachedTypes(kinds)
 	if err != nil {
 		return err
 	}
-	kinds := knownKinds()
-	types, err := reachedTypes(kinds)
+	var resources []string
+	if discovery != "" {
+		resources, err = discoveredResources(discovery, kinds)
+	} else {
+		resources, err = resourcesOf(table)
+	}
 	if err != nil {
 		return err
 	}
@@ -42,14 +54,27 @@ func run(discovery string) error {
 		fmt.Fprintf(out, "%s %s %s\n", kind.groupVersion, kind.kind, nameOf(kind.goType))
 	}
 	fmt.Fprintln(out)
-	if err := writeResources(out, groups, kinds); err != nil {
-		return err
+	for _, line := range resources {
+		fmt.Fprintln(out, line)
 	}
 	fmt.Fprintln(out)
 	for _, line := range types {
 		fmt.Fprintln(out, line)
 	}
 	return out.Flush()
+}
+
+// The section of resources of a table that was written before.
+func resourcesOf(table string) ([]string, error) {
+	bytes, err := os.ReadFile(table)
+	if err != nil {
+		return nil, err
+	}
+	sections := strings.SplitN(string(bytes), "\n\n", 4)
+	if len(sections) != 4 {
+		return nil, fmt.Errorf("%s is not a table of facts", table)
+	}
+	return strings.Split(sections[2], "\n"), nil
 }
 
 func moduleVersion(path string) string {

@@ -15,6 +15,8 @@ const ALLOWED: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
+    // For data: the list of root certificates that kube's TLS brings along.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "MIT-0",

@@ -31,6 +31,21 @@ pub(super) fn problems<'a>(
         .collect()
 }
 
+/// The targets of fuzzing crates, which are workspaces of their own and so not in cargo's metadata: what each
+/// `fuzz/Cargo.toml` among the files names as the path of one.
+pub(super) fn fuzz_roots(files: &BTreeMap<String, String>) -> Vec<String> {
+    let mut roots = Vec::new();
+    for (file, text) in files {
+        let Some(directory) = file.strip_suffix("/Cargo.toml").filter(|parent| parent.ends_with("/fuzz"))
+        else {
+            continue;
+        };
+        let paths = text.lines().filter_map(|line| line.strip_prefix("path = \"")?.strip_suffix('"'));
+        roots.extend(paths.map(|path| join(directory, path)));
+    }
+    roots
+}
+
 /// A file to be read, and where the modules that it declares are.
 struct Module {
     file: String,
@@ -219,6 +234,15 @@ mod tests {
     fn an_included_file_is_reached() {
         let files = [("src/lib.rs", "include!(\"table.rs\");"), ("src/table.rs", "")];
         assert_eq!(unreached("src/lib.rs", &files), [""; 0]);
+    }
+
+    #[test]
+    fn a_fuzz_target_is_a_root_if_its_manifest_names_it() {
+        let manifest = "[[bin]]\nname = \"one\"\npath = \"fuzz_targets/one.rs\"\n".to_owned();
+        let other = "path = \"src/lib.rs\"".to_owned();
+        let files =
+            BTreeMap::from([("a/fuzz/Cargo.toml".to_owned(), manifest), ("b/Cargo.toml".to_owned(), other)]);
+        assert_eq!(fuzz_roots(&files), ["a/fuzz/fuzz_targets/one.rs"]);
     }
 
     #[test]

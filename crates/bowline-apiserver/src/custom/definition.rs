@@ -157,7 +157,10 @@ pub(crate) fn warnings(crd: &Value) -> Vec<String> {
         let path = FieldPath::new("spec.versions").index(index).child("schema.openAPIV3Schema");
         let Ok(schema) = Schema::compile(&version["schema"]["openAPIV3Schema"], &path) else { continue };
         let warn = |need: bowline_machinery::Unsupported| {
-            format!("{}: {} not supported by this server yet", need.path, need.what)
+            format!(
+                "{}.{}: not supported by this server yet, and not enforced: {}",
+                need.path, need.feature, need.detail
+            )
         };
         warnings.extend(schema.needs().into_iter().map(warn));
     }

@@ -3,15 +3,20 @@
 
 use std::ops::RangeInclusive;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::base64;
-use super::go_type::{Field, GoType, Shape, Slot, TypeRef};
+use super::encode::{canonicalise_float, is_empty, present, zero_of};
+use super::go_type::{Field, GoType, Shape, TypeRef};
 use super::place::Place;
+use super::slot::Slot;
 use super::{DecodeError, Normalised, UnknownFields};
 
 /// As many unknown fields as Kubernetes reports.
 const UNKNOWN_LIMIT: usize = 100;
+
+/// How long the texts about them may become: each has the whole way there in it.
+const UNKNOWN_TEXT_LIMIT: usize = 1 << 20;
 
 pub(super) const INT32: RangeInclusive<i64> = -0x8000_0000..=0x7fff_ffff;
 
@@ -35,6 +40,7 @@ impl TypeRef {
     pub fn normalise(self, object: Value, unknown_fields: UnknownFields) -> Result<Normalised, DecodeError> {
         let mut decoder = Decoder {
             unknown: Vec::new(),
+            unknown_text: 0,
             mute: usize::from(unknown_fields == UnknownFields::Ignore),
             keeps_empty: self.is_kept_in_json(),
             inside: 0,
@@ -53,6 +59,8 @@ impl TypeRef {
 #[derive(Debug)]
 pub(super) struct Decoder {
     unknown: Vec<String>,
+    /// The length of the texts about unknown fields.
+    unknown_text: usize,
     /// Unknown fields are reported while this is zero.
     mute: usize,
     /// Whether an empty list or map is told from none.
@@ -139,8 +147,8 @@ impl Decoder {
         let fields = slot.fields();
         map.retain(|key, value| {
             let Some(field) = fields.find(key) else {
-                if self.mute == 0 && self.unknown.len() < UNKNOWN_LIMIT {
-                    self.unknown.push(place.unknown(key));
+                if self.mute == 0 {
+                    self.report(place, key);
                 }
                 return false;
             };
@@ -150,6 +158,14 @@ impl Decoder {
             if !map.contains_key(field.name) {
                 map.insert(field.name.to_owned(), zero_of(field));
             }
+        }
+    }
+
+    fn report(&mut self, place: &Place<'_>, field: &str) {
+        if self.unknown.len() < UNKNOWN_LIMIT && self.unknown_text < UNKNOWN_TEXT_LIMIT {
+            let text = place.unknown(field);
+            self.unknown_text += text.len();
+            self.unknown.push(text);
         }
     }
 
@@ -254,67 +270,5 @@ impl Decoder {
         decode(self);
         self.inside -= 1;
         self.mute -= 1;
-    }
-}
-
-/// A list or binary data that is the value of a map is never absent in protobuf.
-fn present(value: &mut Value, shape: &Shape) {
-    match shape {
-        Shape::Bytes if value.is_null() => *value = Value::String(String::new()),
-        Shape::List(_) if value.is_null() => *value = Value::Array(Vec::new()),
-        _ => {}
-    }
-}
-
-/// What Go's encoder writes for a field that is always written, if nothing was said about it.
-fn zero_of(field: &Field) -> Value {
-    if field.pointer { Value::Null } else { zero(&field.go_type) }
-}
-
-fn zero(go_type: &GoType) -> Value {
-    match &go_type.shape {
-        Shape::String => Value::String(String::new()),
-        Shape::Bool | Shape::SchemaOrBool(_) => Value::Bool(false),
-        Shape::Int32 | Shape::Int64 | Shape::Float | Shape::IntOrString => Value::from(0),
-        Shape::Quantity => Value::from("0"),
-        Shape::Struct(slot) => {
-            let fields = slot.fields().always_written();
-            Value::Object(fields.map(|field| (field.name.to_owned(), zero_of(field))).collect())
-        }
-        Shape::Bytes
-        | Shape::Raw
-        | Shape::Any
-        | Shape::Time
-        | Shape::MicroTime
-        | Shape::SchemaOrArray(_)
-        | Shape::SchemaOrStrings(_)
-        | Shape::List(_)
-        | Shape::Map(_) => Value::Null,
-    }
-}
-
-/// Go's omitempty, for the types that can be empty.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(bool) => !bool,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(string) => string.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
-    }
-}
-
-/// Go writes a floating point number without a fraction as an integer.
-fn canonicalise_float(number: &mut Number) {
-    // From here on a float has no integers of its own: 2^63 is exact.
-    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    let Some(float) = number.as_f64() else { return };
-    if float.fract() == 0.0 && float.abs() < LIMIT && !(float == 0.0 && float.is_sign_negative()) {
-        #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and fits")]
-        let integer = float as i64;
-        *number = Number::from(integer);
-    } else if let Some(float) = Number::from_f64(float) {
-        *number = float;
     }
 }

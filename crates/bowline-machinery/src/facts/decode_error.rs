@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::place::{Place, quoted};
+use super::place::Place;
+use crate::QuantityError;
+use crate::quote::quoted;
 
 /// Why an object cannot be decoded into the Go type of its kind.
 ///
@@ -28,7 +30,7 @@ pub enum DecodeError {
     /// A text is not a time.
     Time(String),
     /// A quantity is malformed.
-    Quantity(String),
+    Quantity(QuantityError),
     /// A JSON schema or a boolean was expected.
     SchemaOrBool,
 }
@@ -52,7 +54,8 @@ impl fmt::Display for DecodeError {
                 }
             }
             Self::Base64 { at } => write!(f, "illegal base64 data at input byte {at}"),
-            Self::Time(text) | Self::Quantity(text) => f.write_str(text),
+            Self::Time(text) => f.write_str(text),
+            Self::Quantity(error) => error.fmt(f),
             Self::SchemaOrBool => f.write_str("boolean or JSON schema expected"),
         }
     }

@@ -1,8 +1,8 @@
 //! Go's types as far as JSON shows them. Owns the reading of a type's line in the table.
 
 use std::fmt;
-use std::sync::OnceLock;
 
+use super::slot::Slot;
 use super::table::{malformed, table};
 
 /// The type of a built-in kind, or of a struct within it.
@@ -17,13 +17,13 @@ impl TypeRef {
     /// The name, with as much of Go's package as tells it apart: `core/v1.PodSpec`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.0.name
+        self.0.name()
     }
 
     /// The fields in Go's order, those of embedded structs among them. None if it is no struct.
     #[must_use]
     pub fn fields(self) -> &'static [Field] {
-        &self.0.fields().in_order
+        self.0.fields().in_order()
     }
 
     /// The field of that name in JSON.
@@ -34,7 +34,7 @@ impl TypeRef {
 
     /// Whether kube-apiserver keeps the objects in JSON. All others are kept in protobuf.
     pub(super) fn is_kept_in_json(self) -> bool {
-        self.0.name.starts_with("apiextensions/") || self.0.name.starts_with("apiregistration/")
+        self.0.name().starts_with("apiextensions/") || self.0.name().starts_with("apiregistration/")
     }
 
     pub(super) fn slot(self) -> &'static Slot {
@@ -44,7 +44,7 @@ impl TypeRef {
 
 impl fmt::Debug for TypeRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("TypeRef").field(&self.0.name).finish()
+        f.debug_tuple("TypeRef").field(&self.0.name()).finish()
     }
 }
 
@@ -66,7 +66,7 @@ pub struct Field {
 }
 
 impl Field {
-    fn read(token: &'static str) -> Self {
+    pub(super) fn read(token: &'static str) -> Self {
         let mut parts = token.splitn(4, ':');
         let mut part = || parts.next().unwrap_or_else(|| malformed(token));
         let (name, flags, numbers, rest) = (part(), part(), part(), part());
@@ -100,6 +100,12 @@ impl Field {
     #[must_use]
     pub fn is_pointer(&self) -> bool {
         self.pointer
+    }
+
+    /// Whether it is a list. Binary data is none.
+    #[must_use]
+    pub fn is_list(&self) -> bool {
+        matches!(self.go_type.shape, Shape::List(_))
     }
 
     /// The struct that the field is, or that the elements of its list or map are.
@@ -209,7 +215,7 @@ impl Shape {
         }
         match table().slot(text) {
             Some(slot) if slot.is_struct() => Self::Struct(slot),
-            Some(slot) => Self::read(slot.body),
+            Some(slot) => Self::read(slot.body()),
             None => malformed(text),
         }
     }
@@ -245,63 +251,47 @@ fn schema() -> &'static Slot {
     table().slot(name).unwrap_or_else(|| malformed(name))
 }
 
-/// A named type's line in the table, read when it is needed.
-pub(super) struct Slot {
-    name: &'static str,
-    body: &'static str,
-    fields: OnceLock<Fields>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Slot {
-    pub(super) fn new(name: &'static str, body: &'static str) -> Self {
-        Self { name, body, fields: OnceLock::new() }
+    fn field(kind: &str, path: &[&str]) -> &'static Field {
+        let mut structure = table().type_of("", "v1", kind).unwrap();
+        let (last, before) = path.split_last().unwrap();
+        for name in before {
+            structure = structure.field(name).and_then(Field::structure).unwrap();
+        }
+        structure.field(last).unwrap()
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        self.name
+    #[test]
+    fn fields_tell_how_they_are_patched() {
+        let volumes = field("Pod", &["spec", "volumes"]);
+        assert!(volumes.is_list());
+        assert_eq!(volumes.patch_strategies().collect::<Vec<_>>(), ["merge", "retainKeys"]);
+        assert_eq!(volumes.patch_merge_key(), Some("name"));
+        let finalizers = field("Pod", &["metadata", "finalizers"]);
+        assert_eq!(finalizers.patch_strategies().collect::<Vec<_>>(), ["merge"]);
+        assert_eq!(finalizers.patch_merge_key(), None);
+        assert_eq!(field("Pod", &["spec", "hostname"]).patch_strategies().count(), 0);
     }
 
-    pub(super) fn fields(&self) -> &Fields {
-        self.fields.get_or_init(|| Fields::read(self.body))
+    #[test]
+    fn fields_tell_their_place_in_protobuf() {
+        let numbers = |field: &Field| field.protobuf_numbers().collect::<Vec<_>>();
+        assert_eq!(numbers(field("Pod", &["spec"])), [2]);
+        assert_eq!(numbers(field("Pod", &["spec", "volumes", "emptyDir"])), [2, 2]);
+        assert_eq!(numbers(field("Pod", &["kind"])), [0; 0]);
     }
 
-    fn is_struct(&self) -> bool {
-        self.body.starts_with('{')
-    }
-}
-
-impl fmt::Debug for Slot {
-    /// By name alone: types hold each other in circles.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Slot").field(&self.name).finish()
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Fields {
-    in_order: Vec<Field>,
-    /// Their places in `in_order`, sorted by name.
-    by_name: Vec<usize>,
-    /// The places of those that are always written.
-    always_written: Vec<usize>,
-}
-
-impl Fields {
-    fn read(body: &'static str) -> Self {
-        let tokens = body.strip_prefix('{').map_or("", str::trim_start);
-        let in_order: Vec<_> = tokens.split(' ').filter(|token| !token.is_empty()).map(Field::read).collect();
-        let mut by_name: Vec<_> = (0..in_order.len()).collect();
-        by_name.sort_unstable_by_key(|&at| in_order[at].name);
-        let always_written = (0..in_order.len()).filter(|&at| in_order[at].is_always_written()).collect();
-        Self { in_order, by_name, always_written }
-    }
-
-    pub(super) fn find(&self, name: &str) -> Option<&Field> {
-        let found = self.by_name.binary_search_by(|&at| self.in_order[at].name.cmp(name));
-        found.ok().map(|at| &self.in_order[self.by_name[at]])
-    }
-
-    pub(super) fn always_written(&self) -> impl Iterator<Item = &Field> {
-        self.always_written.iter().map(|&at| &self.in_order[at])
+    #[test]
+    fn fields_that_begin_alike_are_told_apart() {
+        let spec = field("Pod", &["spec"]).structure().unwrap();
+        for name in
+            ["serviceAccount", "serviceAccountName", "host", "hostname", "hostNetwork", "hostnameOverride"]
+        {
+            assert_eq!(spec.field(name).map(Field::name), Some(name).filter(|name| *name != "host"));
+        }
+        assert!(spec.field("").is_none() && spec.field("Hostname").is_none());
     }
 }

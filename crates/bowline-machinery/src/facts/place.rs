@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::go_type::Field;
+use crate::quote::quoted;
 
 /// A step on the way from the root of an object, and the steps before it.
 #[derive(Clone, Copy, Debug)]
@@ -91,25 +92,4 @@ impl<'a> Place<'a> {
 /// A type's name without its package: `PodSpec` of `core/v1.PodSpec`.
 fn go_name(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, name)| name)
-}
-
-/// As Go's `%q` writes it.
-pub(super) fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            other if other.is_ascii_control() => {
-                let _ = write!(quoted, "\\x{:02x}", u32::from(other));
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -4,23 +4,16 @@ use serde_json::Value;
 
 use super::DecodeError;
 use super::decode::{Decoder, INT32};
-use super::go_type::Slot;
 use super::place::Place;
-use super::quantity;
-use super::time::{self, Precision};
+use super::slot::Slot;
+use super::time::{self, Precision, Written};
+use crate::Quantity;
 
 impl Decoder {
     pub(super) fn quantity(&mut self, value: &mut Value) {
-        let canonical = match &*value {
-            // Spaces around it are allowed, for no good reason.
-            Value::String(text) => quantity::canonical(text.trim()),
-            Value::Number(number) => quantity::canonical(&number.to_string()),
-            Value::Null => Ok("0".to_owned()),
-            Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(quantity::FORMAT_WRONG),
-        };
-        match canonical {
-            Ok(canonical) => *value = Value::String(canonical),
-            Err(told) => self.stop(DecodeError::Quantity(told.to_owned())),
+        match Quantity::from_value(value) {
+            Ok(quantity) => *value = Value::String(quantity.to_string()),
+            Err(error) => self.stop(DecodeError::Quantity(error)),
         }
     }
 
@@ -42,10 +35,10 @@ impl Decoder {
 
     fn any_time(&mut self, value: &mut Value, place: &Place<'_>, precision: Precision) {
         match value {
-            Value::String(text) => match time::canonical(text, precision) {
-                Ok(Some(canonical)) => *text = canonical,
-                // The zero time is written as if there were none.
-                Ok(None) => *value = Value::Null,
+            Value::String(text) => match time::written(text, precision) {
+                Ok(Written::AsRead) => {}
+                Ok(Written::Otherwise(written)) => *text = written,
+                Ok(Written::Nothing) => *value = Value::Null,
                 Err(error) => self.stop(error),
             },
             Value::Null => {}

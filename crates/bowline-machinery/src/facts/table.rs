@@ -12,8 +12,9 @@
 
 use std::sync::LazyLock;
 
-use super::go_type::{Slot, TypeRef};
+use super::go_type::TypeRef;
 use super::resource_facts::ResourceFacts;
+use super::slot::Slot;
 
 const TEXT: &str = include_str!("kinds.txt");
 

@@ -2,7 +2,7 @@
 
 use super::DecodeError;
 use super::decode_error::time_error;
-use super::place::quoted;
+use crate::quote::quoted;
 
 /// How exactly a time is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,23 +13,44 @@ pub(super) enum Precision {
     Micros,
 }
 
-/// The text that Go writes for a time, in UTC. `None` for the first instant of the year 1, which is Go's way to say
-/// that there is no time.
-pub(super) fn canonical(text: &str, precision: Precision) -> Result<Option<String>, DecodeError> {
+/// What Go writes for a time that it has read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The same.
+    AsRead,
+    /// Another text for it, in UTC.
+    Otherwise(String),
+    /// Nothing: the first instant of the year 1 is Go's way to say that there is no time.
+    Nothing,
+}
+
+/// Reads a time as Go does.
+pub(super) fn written(text: &str, precision: Precision) -> Result<Written, DecodeError> {
     let Instant { seconds, nanos } = Reader { text, rest: text, precision }.read()?;
     if seconds == YEAR_ONE && nanos == 0 {
-        return Ok(None);
+        return Ok(Written::Nothing);
+    }
+    if is_canonical(text.as_bytes(), precision) {
+        return Ok(Written::AsRead);
     }
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    Ok(Some(match precision {
+    Ok(Written::Otherwise(match precision {
         Precision::Seconds => format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"),
         Precision::Micros => {
             let micros = nanos / 1000;
             format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
         }
     }))
+}
+
+/// Whether a text that is a time is in UTC and as precise as it has to be. Its length tells all the rest.
+fn is_canonical(text: &[u8], precision: Precision) -> bool {
+    match precision {
+        Precision::Seconds => text.len() == 20 && text.ends_with(b"Z"),
+        Precision::Micros => text.len() == 27 && text.ends_with(b"Z") && text[19] == b'.',
+    }
 }
 
 /// The first instant of the year 1, in seconds since 1970.
@@ -203,4 +224,48 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_in_utc_and_as_precisely_as_its_type() {
+        let seconds = |text: &str| written(text, Precision::Seconds).unwrap();
+        assert_eq!(seconds("2026-01-02T03:04:05Z"), Written::AsRead);
+        for (read, text) in [
+            ("2026-01-02T03:04:05.999999Z", "2026-01-02T03:04:05Z"),
+            ("2026-01-02T03:04:05,5Z", "2026-01-02T03:04:05Z"),
+            ("2026-01-02T3:04:05Z", "2026-01-02T03:04:05Z"),
+            ("2026-01-01T00:30:00+01:00", "2025-12-31T23:30:00Z"),
+            ("2024-02-28T23:30:00-01:00", "2024-02-29T00:30:00Z"),
+            ("1900-02-28T23:59:59-00:01", "1900-03-01T00:00:59Z"),
+            ("0001-01-01T00:00:00.5Z", "0001-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(seconds(read), Written::Otherwise(text.to_owned()), "{read}");
+        }
+
+        let micros = |text: &str| written(text, Precision::Micros).unwrap();
+        assert_eq!(micros("2026-01-02T03:04:05.000001Z"), Written::AsRead);
+        assert_eq!(
+            micros("2026-01-02T03:04:05,000001+00:00"),
+            Written::Otherwise("2026-01-02T03:04:05.000001Z".to_owned())
+        );
+    }
+
+    #[test]
+    fn the_first_instant_of_the_year_one_is_no_time() {
+        assert_eq!(written("0001-01-01T00:00:00Z", Precision::Seconds), Ok(Written::Nothing));
+        assert_eq!(written("0001-01-01T01:00:00+01:00", Precision::Seconds), Ok(Written::Nothing));
+    }
+
+    #[test]
+    fn every_day_until_the_year_2370_is_found_again() {
+        for days in -719_468..146_097 {
+            let (year, month, day) = civil(days);
+            assert_eq!(days_since_1970(year, month, day), days);
+            assert!((1..=days_in(year, month)).contains(&day));
+        }
+    }
 }

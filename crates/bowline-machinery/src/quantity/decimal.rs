@@ -64,6 +64,30 @@ impl Decimal {
         self.normal()
     }
 
+    /// The sum of two numbers that are not negative. `None` if one is, or if they are too far apart to be written out.
+    pub(super) fn plus(&self, other: &Self) -> Option<Self> {
+        const LONGEST: usize = 1000;
+        if self.negative || other.negative {
+            return None;
+        }
+        let exponent = self.exponent.min(other.exponent);
+        let from_behind = |number: &Self| {
+            let zeros = usize::try_from(number.exponent - exponent).ok().filter(|zeros| *zeros < LONGEST)?;
+            Some(
+                std::iter::repeat_n(0, zeros).chain(number.digits.iter().rev().copied()).collect::<Vec<u8>>(),
+            )
+        };
+        let (mut sum, added) = (from_behind(self)?, from_behind(other)?);
+        sum.resize(sum.len().max(added.len()) + 1, 0);
+        let mut carry = 0;
+        for (place, digit) in sum.iter_mut().enumerate() {
+            let total = *digit + added.get(place).copied().unwrap_or(0) + carry;
+            (*digit, carry) = (total % 10, total / 10);
+        }
+        sum.reverse();
+        Some(Self { negative: false, digits: sum, exponent }.normal())
+    }
+
     /// How many times ten to the power of `exponent` it is, rounded away from zero, if that fits.
     pub(super) fn scaled(&self, exponent: i64) -> Option<i64> {
         let rounded = self.clone().rounded(exponent);

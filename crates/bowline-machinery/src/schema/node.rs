@@ -14,8 +14,6 @@ pub(super) struct Node {
     pub(super) nullable: bool,
     pub(super) format: Format,
     pub(super) default: Option<Value>,
-    /// A `default: null`, which counts as a default where it is forbidden and as none where it is used.
-    pub(super) null_default: bool,
     pub(super) limits: Limits,
     pub(super) required: Vec<String>,
     pub(super) choices: Vec<Value>,

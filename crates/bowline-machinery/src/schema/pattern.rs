@@ -1,6 +1,12 @@
-//! Regular expressions in the syntax of Go.
+//! Regular expressions in the syntax of Go, run by the `regex` crate.
 
-use regex::bytes::Regex;
+mod class;
+mod syntax;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// How much memory one compiled pattern may take. Go has no such limit, but a limit of 1000 to a repetition.
+const SIZE_LIMIT: usize = 16 << 20;
 
 /// A regular expression; it may be one that does not compile.
 #[derive(Clone, Debug)]
@@ -15,7 +21,7 @@ impl Pattern {
         if source.is_empty() {
             return None;
         }
-        let compiled = Regex::new(&source).map_err(|error| error.to_string());
+        let compiled = compile(&source);
         Some(Self { source, compiled })
     }
 
@@ -23,7 +29,7 @@ impl Pattern {
         &self.source
     }
 
-    /// Why it does not compile.
+    /// Why it does not compile, in Go's words.
     pub(super) fn error(&self) -> Option<&str> {
         self.compiled.as_ref().err().map(String::as_str)
     }
@@ -38,4 +44,15 @@ impl PartialEq for Pattern {
     fn eq(&self, other: &Self) -> bool {
         self.source == other.source
     }
+}
+
+fn compile(source: &str) -> Result<Regex, String> {
+    let told = |what: &str, part: &str| format!("error parsing regexp: {what}: `{part}`");
+    let translated = syntax::translate(source).map_err(|error| told(error.what, error.part))?;
+    RegexBuilder::new(&translated).size_limit(SIZE_LIMIT).nest_limit(1000).build().map_err(
+        |error| match error {
+            regex::Error::CompiledTooBig(_) => told("expression too large", source),
+            _ => told("expression nests too deeply", source),
+        },
+    )
 }

@@ -64,7 +64,6 @@ impl Reader {
         let mut rare = Rare::default();
         for (name, value) in map {
             if value.is_null() {
-                node.null_default |= name == "default";
                 continue;
             }
             let at = path.child(name);

@@ -7,22 +7,38 @@ use super::format;
 use super::node::{Additional, Node};
 use super::number::{self, Number};
 use super::problem::{Outcome, Problem};
+use super::ratchet::Correlation;
 
 /// A validation of one value.
-pub(super) struct Validator {
+pub(super) struct Validator<'a> {
     /// Where the walk is, from the validated value on.
     path: String,
     /// Whether formats count that Kubernetes does not check in custom resources, as for defaults.
     is_raw: bool,
+    /// What was there before, in an update.
+    old: Option<Correlation<'a>>,
 }
 
-impl Validator {
-    /// For objects.
-    pub(super) fn new() -> Self {
-        Self { path: String::new(), is_raw: false }
+impl<'a> Validator<'a> {
+    /// For objects; what is wrong and `old` had already is let through.
+    pub(super) fn new(old: Option<Correlation<'a>>) -> Self {
+        Self { path: String::new(), is_raw: false, old }
+    }
+
+    /// For defaults in a schema: formats count as written, and `x-kubernetes-int-or-string` is no type.
+    pub(super) fn raw() -> Self {
+        Self { path: String::new(), is_raw: true, old: None }
     }
 
     pub(super) fn validate(&mut self, node: &Node, value: &Value) -> Outcome {
+        let mut outcome = self.check(node, value);
+        if !outcome.is_valid() && self.old.is_some_and(|old| old.is_unchanged(value)) {
+            outcome.problems.clear();
+        }
+        outcome
+    }
+
+    fn check(&mut self, node: &Node, value: &Value) -> Outcome {
         let types = self.types(node);
         if value.is_null() {
             let mut outcome = match self.null(node, types) {
@@ -41,7 +57,10 @@ impl Validator {
             }
             outcome.matches += 1;
         }
+        // What a junction finds is let through with the whole value, or not at all.
+        let old = self.old.take();
         outcome.merge(self.junctions(node, value));
+        self.old = old;
         outcome.matches += 1;
         match value {
             Value::String(text) => {
@@ -121,9 +140,10 @@ impl Validator {
     fn list(&mut self, node: &Node, items: &[Value]) -> Outcome {
         let mut outcome = Outcome::default();
         if let Some(item) = node.item() {
+            let old_items = self.old.and_then(Correlation::items);
             for (index, value) in items.iter().enumerate() {
-                let found = self.within(&format!("[{index}]"), |validator| validator.validate(item, value));
-                outcome.merge(found);
+                let old = old_items.as_ref().and_then(|old| old.get(value));
+                outcome.merge(self.within(&format!("[{index}]"), old, item, value));
             }
         }
         let limits = &node.limits;
@@ -158,9 +178,8 @@ impl Validator {
             }
             Some(Additional::Schema(additional)) => {
                 for (name, value) in others() {
-                    let found =
-                        self.within(&format!(".{name}"), |validator| validator.validate(additional, value));
-                    outcome.merge(found);
+                    let old = self.field(name);
+                    outcome.merge(self.within(&format!(".{name}"), old, additional, value));
                 }
             }
             Some(Additional::Allowed(true)) | None => {}
@@ -168,9 +187,8 @@ impl Validator {
         for (name, property) in &node.properties {
             if let Some(value) = fields.get(name) {
                 let dot = if self.path.is_empty() { "" } else { "." };
-                let found =
-                    self.within(&format!("{dot}{name}"), |validator| validator.validate(property, value));
-                outcome.merge(found);
+                let old = self.field(name);
+                outcome.merge(self.within(&format!("{dot}{name}"), old, property, value));
             }
         }
         for name in node.required.iter().filter(|name| !fields.contains_key(name.as_str())) {
@@ -190,7 +208,7 @@ impl Validator {
         if !node.all_of.is_empty() {
             let mut valid = 0;
             for schema in &node.all_of {
-                let found = self.validate(schema, value);
+                let found = self.check(schema, value);
                 valid += usize::from(found.is_valid());
                 outcome.merge(found);
             }
@@ -200,7 +218,7 @@ impl Validator {
             }
         }
         if let Some(not) = &node.not
-            && self.validate(not, value).is_valid()
+            && self.check(not, value).is_valid()
         {
             outcome.add(self.junction("must not validate the schema (not)"));
         }
@@ -211,7 +229,7 @@ impl Validator {
     fn any_of(&mut self, node: &Node, value: &Value, outcome: &mut Outcome) {
         let mut best: Option<Outcome> = None;
         for schema in &node.any_of {
-            let found = self.validate(schema, value);
+            let found = self.check(schema, value);
             if found.is_valid() {
                 outcome.merge(found);
                 return;
@@ -229,7 +247,7 @@ impl Validator {
         let mut first = None;
         let mut valid = 0;
         for schema in &node.one_of {
-            let found = self.validate(schema, value);
+            let found = self.check(schema, value);
             if found.is_valid() {
                 valid += 1;
                 best = None;
@@ -251,13 +269,21 @@ impl Validator {
         Problem::plain(format!("{} {what}", crate::quote::quoted(&self.path)))
     }
 
-    /// Does something one step further down.
-    fn within<T>(&mut self, step: &str, f: impl FnOnce(&mut Self) -> T) -> T {
+    /// What a field was before. The type of an object itself cannot have changed, so it counts as new.
+    fn field(&self, name: &str) -> Option<Correlation<'a>> {
+        let is_type = self.path.is_empty() && matches!(name, "apiVersion" | "kind");
+        self.old.filter(|_| !is_type)?.field(name)
+    }
+
+    /// Validates what is one step further down.
+    fn within(&mut self, step: &str, old: Option<Correlation<'a>>, node: &Node, value: &Value) -> Outcome {
         let length = self.path.len();
         self.path.push_str(step);
-        let result = f(self);
+        let before = std::mem::replace(&mut self.old, old);
+        let outcome = self.validate(node, value);
+        self.old = before;
         self.path.truncate(length);
-        result
+        outcome
     }
 }
 

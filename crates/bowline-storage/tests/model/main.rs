@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use world::World;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1024))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn lists_pages_and_watches_are_right_under_any_interleaving_of_writes_and_compactions(

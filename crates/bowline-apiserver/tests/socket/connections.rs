@@ -1,0 +1,137 @@
+//! Clients that do nothing, too little or too much, and others that are not to feel it.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use bowline_apiserver::ServeOptions;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::plane::{PATIENCE, client, connect, get, plane};
+
+#[tokio::test]
+async fn a_thousand_connections_that_send_nothing_hurt_nobody() {
+    let serving = plane(ServeOptions::default()).await;
+    let mut silent = Vec::new();
+    for _ in 0..1000 {
+        silent.push(TcpStream::connect(serving.address()).await.expect("it is taken"));
+    }
+    let namespaces: Api<Namespace> = Api::all(client(&serving.kubeconfig().to_yaml(), "bowline").await);
+    for _ in 0..10 {
+        namespaces.list(&ListParams::default()).await.expect("others go on");
+    }
+    assert!(serving.shutdown(PATIENCE).await, "they do not hold up the end");
+}
+
+#[tokio::test]
+async fn one_connection_too_many_takes_the_place_of_the_oldest_that_is_silent() {
+    let options = ServeOptions::default().max_connections(NonZeroUsize::new(3).expect("3 is not 0"));
+    let serving = plane(options.first_request(PATIENCE * 10)).await;
+    let namespaces: Api<Namespace> = Api::all(client(&serving.kubeconfig().to_yaml(), "bowline").await);
+    namespaces.list(&ListParams::default()).await.expect("it is answered");
+    let mut silent = Vec::new();
+    for _ in 0..5 {
+        silent.push(TcpStream::connect(serving.address()).await.expect("it is taken"));
+    }
+    for oldest in &mut silent[..3] {
+        let read = tokio::time::timeout(PATIENCE, oldest.read(&mut [0; 1])).await.expect("it is closed");
+        assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
+    }
+    namespaces.list(&ListParams::default()).await.expect("who makes requests is not closed");
+    assert_eq!(get(&serving, "/version", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_connection_that_makes_no_request_is_closed() {
+    let serving = plane(ServeOptions::default().first_request(Duration::from_millis(50))).await;
+    let mut before_handshake = TcpStream::connect(serving.address()).await.expect("it is taken");
+    let mut halfway = connect(&serving).await;
+    halfway.write_all(b"GET /version HTTP/1.1\r\nhost: ").await.expect("the server listens");
+    let ended = async { (before_handshake.read(&mut [0; 1]).await, halfway.read(&mut [0; 1]).await) };
+    let (first, second) = tokio::time::timeout(PATIENCE, ended).await.expect("both are closed");
+    assert!(matches!(first, Ok(0) | Err(_)) && matches!(second, Ok(0) | Err(_)), "{first:?} {second:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_idle_is_closed() {
+    let serving = plane(ServeOptions::default().idle(Duration::from_millis(50))).await;
+    let mut idle = connect(&serving).await;
+    idle.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.expect("the server listens");
+    let mut answer = Vec::new();
+    let ended = tokio::time::timeout(PATIENCE, idle.read_to_end(&mut answer)).await;
+    ended.expect("it is closed").ok();
+    assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test]
+async fn a_watcher_that_never_reads_is_closed() {
+    let serving = plane(ServeOptions::default().stalled(Duration::from_millis(200))).await;
+    let mut watcher = connect(&serving).await;
+    let token = serving.kubeconfig().token().reveal();
+    let request = format!(
+        "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\r\n"
+    );
+    watcher.write_all(request.as_bytes()).await.expect("the server listens");
+    watcher.read_exact(&mut [0; 12]).await.expect("the watch begins");
+    let maps: Api<ConfigMap> =
+        Api::namespaced(client(&serving.kubeconfig().to_yaml(), "bowline").await, "default");
+    let closed = async {
+        for number in 0.. {
+            let map = json!({
+                "metadata": {"name": format!("map-{number}")},
+                "data": {"k": "v".repeat(900 * 1024)},
+            });
+            let map = serde_json::from_value(map).expect("it is a map");
+            maps.create(&PostParams::default(), &map).await.expect("others go on");
+            maps.delete(&format!("map-{number}"), &Default::default()).await.expect("others go on");
+            // Only the client of the maps is left.
+            if serving.connections() == 1 {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, closed).await.expect("the watcher is closed");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_answered_although_it_is_still_being_sent() {
+    let serving = plane(ServeOptions::default()).await;
+    let mut stream = connect(&serving).await;
+    let token = serving.kubeconfig().token().reveal();
+    let length = 5 * 1024 * 1024;
+    let head = format!(
+        "POST /api/v1/namespaces HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("the server listens");
+    stream.write_all(&vec![b' '; length]).await.expect("the server takes it");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.ok();
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(answer.contains("Request entity too large: limit is 3145728"), "{answer}");
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_with_those_who_ask_for_it() {
+    let serving = plane(ServeOptions::default()).await;
+    let stream = crate::plane::connect_with(&serving, &[b"h2"]).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(
+        hyper_util::rt::TokioExecutor::new(),
+        hyper_util::rt::TokioIo::new(stream),
+    )
+    .await
+    .expect("it is HTTP/2");
+    let asked = async {
+        let request = http::Request::get("https://localhost/version").body(String::new()).expect("a request");
+        let response = sender.send_request(request).await.expect("an answer comes");
+        drop(sender);
+        response.status()
+    };
+    let (status, _) = tokio::join!(asked, connection);
+    assert_eq!(status, 200);
+}

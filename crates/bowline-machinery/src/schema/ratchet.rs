@@ -1,0 +1,84 @@
+//! What was wrong before an update and is still the same is let through: old values beside the new ones.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::node::Node;
+
+/// The value that was there before, where one can be found for the new one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Correlation<'a> {
+    old: &'a Value,
+    node: &'a Node,
+}
+
+impl<'a> Correlation<'a> {
+    pub(super) fn new(old: &'a Value, node: &'a Node) -> Self {
+        Self { old, node }
+    }
+
+    /// The old value of a field.
+    pub(super) fn field(self, name: &str) -> Option<Self> {
+        Some(Self { old: self.old.get(name)?, node: self.node.field(name)? })
+    }
+
+    /// The old items of a list, if it is a map: no other lists say which item is which.
+    pub(super) fn items(self) -> Option<Items<'a>> {
+        if self.node.extensions.list_type.as_deref() != Some("map") {
+            return None;
+        }
+        let mut items = Items {
+            keys: &self.node.extensions.list_map_keys,
+            node: self.node.item()?,
+            old: BTreeMap::new(),
+        };
+        for old in self.old.as_array()? {
+            if let Some(key) = items.key(old) {
+                items.old.entry(key).or_insert(old);
+            }
+        }
+        Some(items)
+    }
+
+    /// Whether nothing has changed, as far as the schema knows.
+    pub(super) fn is_unchanged(self, new: &Value) -> bool {
+        match (self.old, new) {
+            (Value::Object(old), Value::Object(new)) => {
+                old.len() == new.len()
+                    && new
+                        .iter()
+                        .all(|(name, value)| self.field(name).is_some_and(|field| field.is_unchanged(value)))
+            }
+            (Value::Array(old), Value::Array(new)) if old.len() == new.len() => match self.items() {
+                Some(items) => {
+                    new.iter().all(|value| items.get(value).is_some_and(|item| item.is_unchanged(value)))
+                }
+                None => old == new,
+            },
+            (old, new) => old == new,
+        }
+    }
+}
+
+/// The old items of a list that is a map.
+pub(super) struct Items<'a> {
+    keys: &'a [String],
+    node: &'a Node,
+    old: BTreeMap<String, &'a Value>,
+}
+
+impl<'a> Items<'a> {
+    /// The old value of an item.
+    pub(super) fn get(&self, new: &Value) -> Option<Correlation<'a>> {
+        let old = self.old.get(&self.key(new)?)?;
+        Some(Correlation { old, node: self.node })
+    }
+
+    /// What an item is known by.
+    fn key(&self, item: &Value) -> Option<String> {
+        let values: Option<Vec<String>> =
+            self.keys.iter().map(|key| item.get(key).map(ToString::to_string)).collect();
+        values.map(|values| values.join(","))
+    }
+}

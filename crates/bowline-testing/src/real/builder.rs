@@ -1,0 +1,191 @@
+//! Starting a control plane: options, and the order of the steps.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Instant};
+
+use super::credentials::Credentials;
+use super::directory::Directory;
+use super::flags::{self, Ports};
+use super::ports::free_ports;
+use super::probe::Probe;
+use super::process::LOOK;
+use super::processes::{Ended, Processes};
+use super::{Binaries, RealControlPlane, StartError, file};
+
+/// How often ports are chosen anew when somebody else was quicker.
+const PORT_ATTEMPTS: usize = 3;
+/// What Go's programs say then.
+const PORT_TAKEN: &str = "address already in use";
+/// How long one look at the API server may take.
+const PROBE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Options of a [`RealControlPlane`]; [`start`](Self::start) starts it.
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it starts"]
+pub struct RealControlPlaneBuilder {
+    clock: Clock,
+    binaries: Binaries,
+    controller_manager: bool,
+    directory: Option<PathBuf>,
+    ready_limit: Duration,
+    stop_limit: Duration,
+}
+
+impl RealControlPlaneBuilder {
+    pub(super) fn new(clock: Clock, binaries: Binaries) -> Self {
+        Self {
+            clock,
+            binaries,
+            controller_manager: false,
+            directory: None,
+            ready_limit: Duration::from_secs(60),
+            stop_limit: Duration::from_secs(10),
+        }
+    }
+
+    /// Whether kube-controller-manager runs too. Without it the `ServiceAccount` admission plugin is off, because nobody
+    /// makes the service accounts that it asks for; and no built-in controller works. Default: no.
+    pub fn controller_manager(mut self, runs: bool) -> Self {
+        self.controller_manager = runs;
+        self
+    }
+
+    /// Where keys, logs and data go: a directory that is empty, or is made. Default: a temporary one, removed with the
+    /// plane.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = Some(directory.into());
+        self
+    }
+
+    /// How long all of it may take to be ready. Default: 60 s.
+    pub fn ready_limit(mut self, limit: Duration) -> Self {
+        self.ready_limit = limit;
+        self
+    }
+
+    /// How long each process may take to end when it is stopped, before it is killed. Default: 10 s.
+    pub fn stop_limit(mut self, limit: Duration) -> Self {
+        self.stop_limit = limit;
+        self
+    }
+
+    /// Starts the processes and waits until the API server says that it is ready and, with a controller manager, until
+    /// the namespace `default` has its service account.
+    ///
+    /// # Errors
+    /// [`StartError`]; what was started is killed then.
+    pub async fn start(self) -> Result<RealControlPlane, StartError> {
+        let directory = match &self.directory {
+            Some(path) => Directory::given(path)
+                .map_err(|source| StartError::Directory { directory: path.clone(), source })?,
+            None => Directory::temporary()
+                .map_err(|source| StartError::Directory { directory: std::env::temp_dir(), source })?,
+        };
+        let credentials = Credentials::generate(&self.clock)?;
+        file::write_credentials(&directory, &credentials).map_err(in_directory(directory.path()))?;
+
+        let deadline = self.clock.now() + self.ready_limit;
+        let mut attempt = 1;
+        let (ports, processes) = loop {
+            match self.start_processes(&directory, &credentials, deadline).await {
+                Ok(started) => break started,
+                Err(StartError::Exited { log_tail, .. })
+                    if log_tail.contains(PORT_TAKEN) && attempt < PORT_ATTEMPTS =>
+                {
+                    attempt += 1;
+                    file::remove_data(&directory).map_err(in_directory(directory.path()))?;
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        Ok(RealControlPlane {
+            clock: self.clock,
+            server: server(ports),
+            authority: credentials.authority.certificate(),
+            credentials,
+            stop_limit: self.stop_limit,
+            processes,
+            directory,
+        })
+    }
+
+    async fn start_processes(
+        &self,
+        directory: &Directory,
+        credentials: &Credentials,
+        deadline: Instant,
+    ) -> Result<(Ports, Processes), StartError> {
+        let [api_server, etcd, etcd_peer, controller_manager] = free_ports().map_err(StartError::Ports)?;
+        let ports = Ports { api_server, etcd, etcd_peer, controller_manager };
+        file::write_kubeconfigs(directory, credentials, &server(ports))
+            .map_err(in_directory(directory.path()))?;
+
+        let mut processes = Processes::new().map_err(|source| StartError::Spawn {
+            program: "the watcher of its processes",
+            path: "/bin/sh".into(),
+            source,
+        })?;
+        let spawn = |processes: &mut Processes, program, path: &Path, arguments: &[String]| {
+            let log = directory.join(&file::log(program));
+            let started = processes.start(program, path, arguments, log);
+            started.map_err(|source| StartError::Spawn { program, path: path.to_owned(), source })
+        };
+        // The API server waits for etcd by itself.
+        spawn(&mut processes, Binaries::ETCD, self.binaries.etcd(), &flags::etcd(directory, ports))?;
+        let arguments = flags::kube_apiserver(directory, ports, self.controller_manager);
+        spawn(&mut processes, Binaries::KUBE_APISERVER, self.binaries.kube_apiserver(), &arguments)?;
+
+        let authority = credentials.authority.certificate_der();
+        let probe = Probe::new(authority, ports.api_server, credentials.admin_token.clone())?;
+        self.wait_for(&mut processes, Binaries::KUBE_APISERVER, &probe, "/readyz", deadline).await?;
+
+        if self.controller_manager {
+            let program = Binaries::KUBE_CONTROLLER_MANAGER;
+            let arguments = flags::kube_controller_manager(directory, ports);
+            spawn(&mut processes, program, self.binaries.kube_controller_manager(), &arguments)?;
+            let account = "/api/v1/namespaces/default/serviceaccounts/default";
+            self.wait_for(&mut processes, program, &probe, account, deadline).await?;
+        }
+        Ok((ports, processes))
+    }
+
+    /// Waits until the API server answers a request with 200, which is what `program` brings about.
+    async fn wait_for(
+        &self,
+        processes: &mut Processes,
+        program: &'static str,
+        probe: &Probe,
+        path: &str,
+        deadline: Instant,
+    ) -> Result<(), StartError> {
+        loop {
+            if let Some(Ended { name, status, log_tail }) = processes.ended().map_err(StartError::Look)? {
+                return Err(StartError::Exited { program: name, status, log_tail });
+            }
+            let answer = self.clock.timeout(PROBE_LIMIT, probe.get(path)).await;
+            let said = match answer {
+                Ok(Ok(answer)) if answer.status == 200 => return Ok(()),
+                Ok(Ok(answer)) => format!("{} {}", answer.status, answer.body.trim()),
+                Ok(Err(error)) => error.to_string(),
+                Err(elapsed) => elapsed.to_string(),
+            };
+            if self.clock.now() >= deadline {
+                let log_tail = processes.log_tail(program);
+                let (limit, path) = (self.ready_limit, path.to_owned());
+                return Err(StartError::NotReady { program, limit, path, said, log_tail });
+            }
+            self.clock.sleep(LOOK).await;
+        }
+    }
+}
+
+fn in_directory(directory: &Path) -> impl FnOnce(io::Error) -> StartError {
+    move |source| StartError::Write { directory: directory.to_owned(), source }
+}
+
+fn server(ports: Ports) -> String {
+    format!("https://127.0.0.1:{}", ports.api_server)
+}

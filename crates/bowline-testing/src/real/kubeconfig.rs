@@ -1,0 +1,29 @@
+//! A kubeconfig: where the API server is, whom to trust, and who one is. JSON, which every reader of YAML reads.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use super::credentials::Pair;
+
+/// The text of a kubeconfig that holds all it needs, so that it can be copied.
+pub(super) fn kubeconfig(server: &str, authority: &str, user: &str, pair: &Pair) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "bowline-real",
+        "contexts": [{"name": "bowline-real", "context": {"cluster": "bowline-real", "user": user}}],
+        "clusters": [{
+            "name": "bowline-real",
+            "cluster": {"server": server, "certificate-authority-data": STANDARD.encode(authority)},
+        }],
+        "users": [{
+            "name": user,
+            "user": {
+                "client-certificate-data": STANDARD.encode(&pair.certificate),
+                "client-key-data": STANDARD.encode(pair.key.expose()),
+            },
+        }],
+    });
+    format!("{config:#}\n")
+}

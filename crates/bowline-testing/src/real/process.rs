@@ -1,0 +1,173 @@
+//! One process and its log. Owns starting it, seeing that it ended, and ending it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use bowline_clock::Clock;
+use rustix::process::{Pid, Signal, kill_process};
+
+const LOG_BYTES: u64 = 16 * 1024;
+const LOG_LINES: usize = 20;
+
+/// How often one looks whether something has happened that nobody reports.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
+
+/// A child process. Dropped, it is killed and waited for.
+#[derive(Debug)]
+pub(super) struct Process {
+    name: &'static str,
+    /// Is not waited for elsewhere, so its process id stays its own until it is seen here that it ended.
+    child: Child,
+    log: PathBuf,
+    detached: bool,
+}
+
+impl Process {
+    /// Starts `program`, with its output in a log that only the user can read.
+    pub(super) fn start(
+        name: &'static str,
+        program: &Path,
+        arguments: &[String],
+        log: PathBuf,
+    ) -> io::Result<Self> {
+        let output = OpenOptions::new().append(true).create(true).mode(0o600).open(&log)?;
+        let child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            // A Ctrl-C in the terminal is for whoever started the plane, who then stops it in order.
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { name, child, log, detached: false })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(super) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// The last lines of its log, or why there are none.
+    pub(super) fn log_tail(&self) -> String {
+        match tail(&self.log) {
+            Ok(text) if text.is_empty() => "(the log is empty)".to_owned(),
+            Ok(text) => text,
+            Err(error) => format!("(cannot read {}: {error})", self.log.display()),
+        }
+    }
+
+    /// Asks it to end, waits up to `limit`, then kills it. One that has ended is left alone.
+    pub(super) async fn stop(&mut self, clock: &Clock, limit: Duration) -> io::Result<()> {
+        if self.ended()?.is_some() {
+            return Ok(());
+        }
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        let deadline = clock.now() + limit;
+        while self.ended()?.is_none() {
+            if clock.now() >= deadline {
+                self.child.kill()?;
+                self.child.wait()?;
+                break;
+            }
+            clock.sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// It stays when this is gone.
+    pub(super) fn detach(mut self) {
+        self.detached = true;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.detached {
+            // Either fails only if it has ended, and there is nobody to tell.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn tail(log: &Path) -> io::Result<String> {
+    let mut file = File::open(log)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<_> = text.trim_end().lines().collect();
+    Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    fn shell(script: &str, directory: &Path) -> Process {
+        let arguments = ["-c", script].map(str::to_owned);
+        Process::start("stand-in", Path::new("/bin/sh"), &arguments, directory.join("log")).unwrap()
+    }
+
+    async fn logged(process: &Process, text: &str) {
+        let clock = Clock::real();
+        let seen = async {
+            while !process.log_tail().contains(text) {
+                clock.sleep(LOOK).await;
+            }
+        };
+        clock.timeout(LIMIT, seen).await.expect("the stand-in writes its log");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_heeds_sigterm_is_not_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let script = "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done";
+        let mut process = shell(script, directory.path());
+        logged(&process, "up").await;
+        process.stop(&Clock::real(), LIMIT).await.unwrap();
+        assert_eq!(process.ended().unwrap().unwrap().code(), Some(7));
+        assert_eq!(process.log_tail(), "up\nbye");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ignores_sigterm_is_killed_after_the_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut process = shell("trap '' TERM; echo up; while :; do sleep 0.01; done", directory.path());
+        logged(&process, "up").await;
+        process.stop(&Clock::real(), Duration::from_millis(1)).await.unwrap();
+        assert_eq!(process.ended().unwrap().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn a_long_log_is_shown_by_its_last_lines() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        let lines: Vec<_> = (0..10_000).map(|line| format!("line {line}")).collect();
+        std::fs::write(&log, lines.join("\n")).unwrap();
+        let tail = tail(&log).unwrap();
+        assert_eq!(tail.lines().count(), LOG_LINES);
+        assert_eq!(tail.lines().last(), Some("line 9999"));
+    }
+}

@@ -1,0 +1,87 @@
+//! The processes of one control plane, in the order of their start. Owns that they end in the reverse of it, and that
+//! they end with this process.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use bowline_clock::Clock;
+
+use super::process::Process;
+use super::sentinel::Sentinel;
+
+/// Dropped, all are killed.
+#[derive(Debug)]
+pub(super) struct Processes {
+    /// Before the sentinel, because fields are dropped in this order.
+    running: Vec<Process>,
+    sentinel: Sentinel,
+}
+
+/// A process that ended when nobody asked it to.
+pub(super) struct Ended {
+    pub(super) name: &'static str,
+    pub(super) status: ExitStatus,
+    pub(super) log_tail: String,
+}
+
+impl Processes {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { running: Vec::new(), sentinel: Sentinel::start()? })
+    }
+
+    pub(super) fn start(
+        &mut self,
+        name: &'static str,
+        program: &Path,
+        arguments: &[String],
+        log: PathBuf,
+    ) -> io::Result<()> {
+        let process = Process::start(name, program, arguments, log)?;
+        let pid = process.pid();
+        self.running.push(process);
+        self.sentinel.watch(pid)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Process> {
+        self.running.iter()
+    }
+
+    /// The last lines of a process's log; nothing if there is no such process.
+    pub(super) fn log_tail(&self, name: &str) -> String {
+        self.iter().find(|process| process.name() == name).map(Process::log_tail).unwrap_or_default()
+    }
+
+    /// The first process that has ended, if one has.
+    pub(super) fn ended(&mut self) -> io::Result<Option<Ended>> {
+        for process in &mut self.running {
+            if let Some(status) = process.ended()? {
+                let (name, log_tail) = (process.name(), process.log_tail());
+                return Ok(Some(Ended { name, status, log_tail }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Stops one after the other, each within `limit`. Those after one that cannot be stopped are killed.
+    ///
+    /// Nothing ends before what needs it: an API server without its etcd does not end when asked.
+    pub(super) async fn stop(
+        mut self,
+        clock: &Clock,
+        limit: Duration,
+    ) -> Result<(), (&'static str, io::Error)> {
+        while let Some(mut process) = self.running.pop() {
+            process.stop(clock, limit).await.map_err(|error| (process.name(), error))?;
+            // If the sentinel is gone, it kills nobody.
+            let _ = self.sentinel.forget(process.pid());
+        }
+        Ok(())
+    }
+
+    /// They stay when this process is gone.
+    pub(super) fn detach(self) {
+        self.running.into_iter().for_each(Process::detach);
+    }
+}

@@ -1,0 +1,120 @@
+//! `cargo xtask real test`: a fresh control plane, the contract tests against it, and its end, also when interrupted.
+
+use std::env;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{ExitCode, ExitStatus, Stdio};
+
+use bowline_clock::Clock;
+use bowline_testing::RealControlPlane;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::build;
+use super::error::RealError;
+use super::home::Home;
+
+/// What cargo runs. The tests find the plane by [`KUBECONFIG`].
+const TESTS: &[&str] = &["test", "-p", "bowline-apiserver", "--test", "contract"];
+
+/// Tells the tests where the kubeconfig of the real control plane is.
+const KUBECONFIG: &str = "BOWLINE_REAL_KUBECONFIG";
+
+pub(super) async fn run(clock: &Clock, home: &Home, arguments: &[String]) -> Result<ExitCode, RealError> {
+    // From here on a signal does not end this process.
+    let mut signals = Signals::listen()?;
+    let prepared = async {
+        let binaries = build::binaries(clock, home).await?;
+        Ok::<_, RealError>(RealControlPlane::builder(clock.clone(), binaries).start().await?)
+    };
+    let plane = tokio::select! {
+        biased;
+        plane = prepared => plane?,
+        // What was started is dropped, and so killed.
+        signal = signals.next() => return Ok(code_of_signal(signal)),
+    };
+    eprintln!("real: is ready at {}", plane.server());
+    let status = tests(&plane, arguments, &mut signals).await;
+    plane.stop().await?;
+    eprintln!("real: stopped");
+    status.map(exit_code)
+}
+
+async fn tests(
+    plane: &RealControlPlane,
+    arguments: &[String],
+    signals: &mut Signals,
+) -> Result<ExitStatus, RealError> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let run = |source| RealError::Run { command: format!("cargo {}", TESTS.join(" ")), source };
+    let mut child = Command::new(cargo)
+        .args(TESTS)
+        .args(arguments)
+        .env(KUBECONFIG, plane.kubeconfig())
+        .stdin(Stdio::null())
+        // A group of its own, so that a signal reaches cargo and its tests once, however it came here.
+        .process_group(0)
+        .spawn()
+        .map_err(run)?;
+    loop {
+        tokio::select! {
+            biased;
+            status = child.wait() => return status.map_err(run),
+            signal = signals.next() => pass_on(&child, signal),
+        }
+    }
+}
+
+fn pass_on(child: &Child, signal: Signal) {
+    // Without an id it has ended, and is not signalled.
+    let group = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    if let Some(group) = group
+        && let Err(error) = kill_process_group(group, signal)
+    {
+        eprintln!("real: cannot interrupt the tests: {error}");
+    }
+}
+
+/// The signals that ask a command to end.
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hangup: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, RealError> {
+        let listen = |kind| signal(kind).map_err(RealError::Signals);
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Signal {
+        tokio::select! {
+            biased;
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.terminate.recv() => Signal::TERM,
+            _ = self.hangup.recv() => Signal::HUP,
+        }
+    }
+}
+
+/// As a shell would say it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        (None, Some(signal)) => code_of_number(signal),
+        (None, None) => ExitCode::FAILURE,
+    }
+}
+
+fn code_of_signal(signal: Signal) -> ExitCode {
+    code_of_number(signal.as_raw())
+}
+
+fn code_of_number(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+}
