@@ -89,6 +89,7 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let pretty = wants_pretty(&parts.headers, parts.uri.query().unwrap_or_default());
         let user = parts.extensions.get::<User>().unwrap_or(&self.inner.admin).clone();
+        let (method, uri) = (parts.method.clone(), parts.uri.clone());
         let incoming = Incoming {
             method: parts.method,
             target: Target::of(parts.uri.path()),
@@ -101,6 +102,7 @@ impl ApiServer {
             Err(Failure::Status(status)) => Answer::status(&status),
             Err(Failure::Disconnected) => return Err(Disconnected),
         };
+        tracing::debug!(code = answer.code, %method, path = uri.path(), query = uri.query(), "answered");
         Ok(answer.into_response(pretty))
     }
 
