@@ -3,6 +3,7 @@
 //! in a namespace of its own.
 
 mod custom;
+mod custom_reads;
 mod env;
 mod initial_events;
 mod lists;
