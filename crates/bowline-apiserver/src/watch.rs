@@ -237,7 +237,7 @@ impl Stream {
             (None, None) => return Ok(()),
         };
         self.frame(kind, event.key(), event.revision, |stream, chunk| {
-            stream.rendering.write(&body, true, chunk)
+            stream.rendering.write(&body, true, chunk);
         })
         .await
     }
