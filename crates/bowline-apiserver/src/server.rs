@@ -11,7 +11,7 @@ use std::time::Duration;
 use bowline_clock::Clock;
 use bowline_machinery::Status;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
@@ -103,7 +103,8 @@ impl ApiServer {
             Err(Failure::Disconnected) => return Err(Disconnected),
         };
         tracing::debug!(code = answer.code, %method, path = uri.path(), query = uri.query(), "answered");
-        Ok(answer.into_response(pretty))
+        let response = answer.into_response(pretty);
+        Ok(if method == Method::HEAD { without_body(response) } else { response })
     }
 
     async fn answer<B>(&self, incoming: Incoming, body: B) -> Result<Answer, Failure>
@@ -391,6 +392,15 @@ pub(crate) fn method_not_allowed() -> Status {
 
 fn header(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
+
+/// What a `HEAD` is answered with: all but the body, whose length is told.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Some(length) = http_body::Body::size_hint(response.body()).exact() {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = Body::empty();
+    response
 }
 
 /// People who use a browser or a terminal get something that they can read.

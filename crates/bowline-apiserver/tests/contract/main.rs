@@ -5,6 +5,7 @@
 mod bodies;
 mod concurrency;
 mod custom;
+mod custom_reads;
 mod dry_run;
 mod env;
 mod finalizers;
