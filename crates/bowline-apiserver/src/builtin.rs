@@ -224,7 +224,7 @@ impl Behaviour for Builtin {
     }
 
     fn fields(&self, object: &Value) -> Vec<(String, String)> {
-        let names = fields::stored(&self.gvk);
+        let names = fields::names(&self.gvk);
         names.iter().map(|name| ((*name).to_owned(), fields::value(&self.gvk, name, object))).collect()
     }
 
@@ -232,8 +232,13 @@ impl Behaviour for Builtin {
         fields::names(&self.gvk).iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn unknown_field(&self, field: &str) -> String {
-        fields::unknown(&self.gvk, field)
+    fn field_named(&self, asked: &str) -> Result<String, String> {
+        fields::named(&self.gvk, asked)
+    }
+
+    fn blank(&self) -> Value {
+        let nothing = Value::Object(serde_json::Map::new());
+        self.go_type.normalise(nothing, UnknownFields::Report).map_or(Value::Null, |blank| blank.value)
     }
 
     fn allows_create_on_update(&self) -> bool {

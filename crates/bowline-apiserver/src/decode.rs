@@ -27,8 +27,20 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Decoded, Status
     })?;
     let mut complaints = Vec::new();
     let object = of_kind(resource, parsed.value, &mut complaints)?;
+    if complaints.len() > 1 {
+        sort(&mut complaints, body);
+    }
     complaints.extend(parsed.duplicates);
     Ok(Decoded { object, complaints })
+}
+
+/// Unknown fields are told in the order in which a client sent them.
+fn sort(complaints: &mut Vec<String>, body: &[u8]) {
+    const BEGIN: &str = "unknown field \"";
+    let path = |complaint: &String| Some(complaint.strip_prefix(BEGIN)?.strip_suffix('"')?.to_owned());
+    let Some(mut paths) = complaints.iter().map(path).collect::<Option<Vec<_>>>() else { return };
+    bowline_machinery::sort_by_place(body, &mut paths);
+    *complaints = paths.into_iter().map(|path| format!("{BEGIN}{path}\"")).collect();
 }
 
 /// Sees to it that a value is an object of the resource's kind.

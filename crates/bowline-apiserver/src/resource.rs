@@ -160,12 +160,20 @@ pub(crate) trait Behaviour: Send + Sync {
     /// The fields that a selector may name beside name and namespace, with their values.
     fn fields(&self, object: &Value) -> Vec<(String, String)>;
 
-    /// Their names, in the order in which they are told to somebody who asked for another.
+    /// Their names.
     fn field_names(&self) -> Vec<String>;
 
-    /// What somebody is told who selects by another field.
-    fn unknown_field(&self, field: &str) -> String {
-        format!("field label not supported: {field}")
+    /// The field that a selector means, by the name that [`Behaviour::fields`] gives it. An error is what somebody is
+    /// told who selects by what is no such field.
+    fn field_named(&self, asked: &str) -> Result<String, String> {
+        let is_known = matches!(asked, "metadata.name" | "metadata.namespace")
+            || self.field_names().iter().any(|known| known == asked);
+        if is_known { Ok(asked.to_owned()) } else { Err(format!("field label not supported: {asked}")) }
+    }
+
+    /// What an object is that nothing was ever written into.
+    fn blank(&self) -> Value {
+        Value::Object(serde_json::Map::new())
     }
 
     fn allows_create_on_update(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::authentication::User;
 use crate::decode;
 use crate::delete::{self, DeleteOptions};
 use crate::hooks::Call;
-use crate::negotiate::{self, Form};
+use crate::negotiate;
 use crate::object::{self, meta_str};
 use crate::patch::Patch;
 use crate::query::Query;
@@ -48,6 +48,9 @@ pub(crate) fn answer(
 ) -> Result<(Answer, bool), Status> {
     let found = inner.registry.find(&path.group, &path.version, &path.resource);
     let resource = found.filter(|_| !path.overlong).ok_or_else(Status::no_such_path)?;
+    if path.watch && path.subresource.is_some() {
+        return Err(Status::no_such_path());
+    }
     // Namespaced objects are only below their namespaces, others never are.
     let fits = match (resource.namespaced, &path.namespace, &path.name) {
         (true, None, None) => matches!(call.verb, Verb::List | Verb::Watch),
@@ -74,6 +77,15 @@ pub(crate) fn answer(
     }
 }
 
+/// Built-in kinds know no `HEAD`; to custom ones it is a `GET`.
+pub(crate) fn check_head(inner: &Inner, path: &ResourcePath) -> Result<(), Status> {
+    let resource = inner.registry.find(&path.group, &path.version, &path.resource);
+    if resource.is_some_and(|resource| !resource.behaviour.items_have_kind()) {
+        return Err(method_not_allowed());
+    }
+    Ok(())
+}
+
 impl Exchange<'_> {
     fn main(&self) -> Result<(Answer, bool), Status> {
         let verb = self.call.verb;
@@ -94,13 +106,15 @@ impl Exchange<'_> {
     }
 
     pub(crate) fn rendering(&self) -> Result<Rendering, Status> {
-        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers)? })
+        let is_custom = self.resource.behaviour.items_have_kind();
+        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers, is_custom)? })
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         let key = object::key(self.namespace, name);
         let record = read::get(&self.inner.store, &self.resource, &key, self.query)?;
+        rendering.check_form(false)?;
         Ok(Answer::bytes(200, rendering.object(&record.body)))
     }
 
@@ -111,13 +125,8 @@ impl Exchange<'_> {
 
     fn watch(&self) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
-        let mut query = self.query.clone();
-        if let Some(name) = self.name {
-            // An object is watched as a list of one.
-            query.field_selector = format!("metadata.name={name}");
-        }
         let (call, hook) = (self.call.clone(), self.inner.hook.clone());
-        watch::watch(&self.inner.store, rendering, self.namespace, &query, &self.inner.clock, call, hook)
+        watch::watch(&self.inner.store, rendering, self.namespace, self.query, &self.inner.clock, call, hook)
             .map(Answer::stream)
     }
 
@@ -214,7 +223,7 @@ impl Exchange<'_> {
                 Err(status) => return Err(status),
             }
         }
-        if self.resource.behaviour.items_have_kind() || rendering.form == Form::Metadata {
+        if self.resource.behaviour.items_have_kind() || rendering.form.is_metadata() {
             for item in &mut items {
                 decode::put_kind(item, &self.resource);
             }
@@ -263,7 +272,7 @@ impl Exchange<'_> {
     }
 
     fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
-        if rendering.form == Form::Metadata {
+        if rendering.form.is_metadata() {
             return rendering.object(&Bytes::from(object.to_string()));
         }
         decode::put_kind(&mut object, &self.resource);

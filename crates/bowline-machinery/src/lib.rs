@@ -22,7 +22,7 @@ mod validation;
 pub use conversion::{StoredForm, stored_form};
 pub use defaults::set_defaults;
 pub use field::{FieldError, FieldErrorKind, FieldPath};
-pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json};
+pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json, sort_by_place};
 pub use name::{
     GENERATED_NAME_ALPHABET, GENERATED_SUFFIX_LENGTH, NameValidator, generate_name, name_is_dns_label,
     name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment, validate_c_identifier,

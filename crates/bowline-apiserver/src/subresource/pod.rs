@@ -2,7 +2,7 @@
 
 mod eviction;
 
-use bowline_machinery::{FieldError, FieldPath, GroupKind, GroupResource, Status};
+use bowline_machinery::{FieldError, FieldPath, GroupResource, Status};
 use serde_json::{Value, json};
 
 use crate::decode::Decoded;
@@ -34,8 +34,12 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<(Answer, bool)
     if node.is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
     }
-    if !errors.is_empty() {
-        return Err(Status::invalid(&GroupKind::new("", "Binding"), name, &errors));
+    // Told as an error that nobody expected.
+    let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    match errors.as_slice() {
+        [] => {}
+        [error] => return Err(Status::failure(500, "", error)),
+        errors => return Err(Status::failure(500, "", format!("[{}]", errors.join(", ")))),
     }
     let now = object::timestamp(exchange.inner.clock.wall());
     let modify = |pod: Value| {

@@ -29,3 +29,23 @@ fn renamed(event: Value, other: impl Fn(&str) -> Option<&'static str>) -> Value 
     });
     Value::Object(renamed.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_event_goes_to_the_core_group_and_back() {
+        let event = json!({
+            "metadata": {"name": "a"}, "eventTime": "2020-01-01T00:00:00.000000Z", "regarding": {"kind": "Pod"},
+            "note": "n", "reportingController": "me", "reportingInstance": "me-1", "reason": "r", "action": "a",
+            "type": "Normal", "deprecatedSource": {"component": "c"}, "deprecatedCount": 2,
+        });
+        let core = to_core(event.clone());
+        assert_eq!((&core["involvedObject"]["kind"], &core["message"]), (&json!("Pod"), &json!("n")));
+        assert_eq!((&core["reportingComponent"], &core["count"]), (&json!("me"), &json!(2)));
+        assert_eq!(from_core(core), event);
+    }
+}
