@@ -26,7 +26,11 @@ pub(super) enum StatusMetadata {
     Kept,
 }
 
+/// For how many seconds an object stays, given those that were asked for.
+type Grace = fn(&Value, Option<i64>) -> i64;
+
 /// A row. Most kinds differ from the [default](Rules::plain) in a few places only.
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table, of which each is a column")]
 pub(super) struct Rules {
     pub(super) default: fn(&mut Value),
     pub(super) prepare_create: fn(&mut Value),
@@ -51,7 +55,7 @@ pub(super) struct Rules {
     pub(super) is_held: fn(&Value) -> bool,
     pub(super) cleanup_finalizer: Option<&'static str>,
     pub(super) warnings: fn(&Value) -> Vec<String>,
-    pub(super) grace_period: Option<fn(&Value, Option<i64>) -> Option<i64>>,
+    pub(super) grace_period: Option<Grace>,
     pub(super) from_storage: Option<fn(Value) -> Value>,
     pub(super) to_storage: Option<fn(Value) -> Value>,
     /// The table, if it is not the resource's own: two resources may be the same objects.
