@@ -1,5 +1,6 @@
 //! What is special about single built-in kinds, as a row for each.
 
+mod event;
 mod namespace;
 mod pod;
 mod small;
@@ -97,7 +98,12 @@ impl Rules {
             "apps" | "batch" | "autoscaling" | "policy" | "scheduling.k8s.io" => Self::of_workload(&gvk.kind),
             "discovery.k8s.io" | "networking.k8s.io" => Self::of_network(&gvk.kind),
             "storage.k8s.io" | "resource.k8s.io" => Self::of_storage(&gvk.kind),
-            "events.k8s.io" => Self::of_core("Event"),
+            "events.k8s.io" => Self {
+                from_storage: Some(event::from_core),
+                to_storage: Some(event::to_core),
+                table: Some("events"),
+                ..Self::of_core("Event")
+            },
             _ => Self::of_system(gvk),
         }
     }

@@ -350,3 +350,44 @@ async fn what_is_wrong_with_a_list_is_told_in_order() {
         assert!(message.starts_with(begin), "{query}: {message}");
     }
 }
+
+#[tokio::test]
+async fn the_same_events_are_read_and_written_in_both_groups() {
+    let env = Env::new().await;
+    let (core, new) = (env.core("events"), env.group("events.k8s.io/v1", "events"));
+    let without_metadata = |mut event: Value| {
+        event.as_object_mut().expect("an object").remove("metadata");
+        event
+    };
+    let about = json!({"kind": "Pod", "namespace": env.namespace, "name": "p"});
+    let event = json!({
+        "metadata": {"name": "old"}, "involvedObject": about, "reason": "Started", "message": "m",
+        "type": "Normal", "source": {"component": "kubelet"}, "count": 2,
+        "firstTimestamp": "2020-01-01T00:00:00Z", "lastTimestamp": "2020-01-01T00:00:01Z",
+    });
+    env.post(&core, event).await.expect(201);
+    let read = env.get(&format!("{new}/old")).await.expect(200);
+    let expected = json!({
+        "kind": "Event", "apiVersion": "events.k8s.io/v1", "regarding": about, "reason": "Started", "note": "m",
+        "type": "Normal", "deprecatedSource": {"component": "kubelet"}, "deprecatedCount": 2, "eventTime": null,
+        "deprecatedFirstTimestamp": "2020-01-01T00:00:00Z", "deprecatedLastTimestamp": "2020-01-01T00:00:01Z",
+    });
+    assert_eq!(without_metadata(read), expected);
+    let event = json!({
+        "metadata": {"name": "young"}, "regarding": about, "reason": "Started", "note": "n", "type": "Normal",
+        "action": "Starting", "eventTime": "2020-01-01T00:00:00.000001Z", "reportingController": "example.com/me",
+        "reportingInstance": "me-1",
+    });
+    env.post(&new, event).await.expect(201);
+    let read = env.get(&format!("{core}/young")).await.expect(200);
+    let expected = json!({
+        "kind": "Event", "apiVersion": "v1", "involvedObject": about, "reason": "Started", "message": "n",
+        "type": "Normal", "action": "Starting", "source": {}, "eventTime": "2020-01-01T00:00:00.000001Z",
+        "firstTimestamp": null, "lastTimestamp": null, "reportingComponent": "example.com/me",
+        "reportingInstance": "me-1",
+    });
+    assert_eq!(without_metadata(read), expected);
+    assert_eq!(names(&env.get(&new).await.expect(200)), ["old", "young"]);
+    env.delete(&format!("{new}/old")).await.expect(200);
+    assert_eq!(names(&env.get(&core).await.expect(200)), ["young"]);
+}

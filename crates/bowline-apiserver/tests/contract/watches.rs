@@ -177,7 +177,13 @@ async fn bookmarks_come_before_the_end_to_those_who_want_them() {
     let start = env.revision(&path).await;
     let path = format!("{path}?resourceVersion={start}&timeoutSeconds=4");
     let asking = format!("{path}&allowWatchBookmarks=true");
-    let (with, without) = futures::join!(env.watch(&asking, 1), env.watch(&path, 1));
+    let (mut with, without) = futures::join!(env.watch(&asking, 1), env.watch(&path, 1));
+    // A real server aims at two seconds before the end, and sometimes misses.
+    for _ in 0..5 {
+        if with.is_empty() {
+            with = env.watch(&asking, 1).await;
+        }
+    }
     assert_eq!(told(&with), [("BOOKMARK", "")]);
     let bookmark = &with[0]["object"];
     assert!(revision(bookmark) >= start);
