@@ -199,4 +199,20 @@ mod tests {
             assert_eq!(accepting(accept).map_err(|error| error.code), Err(406), "{accept}");
         }
     }
+
+    #[test]
+    fn patches_that_are_still_to_come_are_told_apart_from_nonsense() {
+        let patching = |media_type: &'static str| {
+            patch(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))]))
+        };
+        assert_eq!(patching("application/json-patch+json; charset=utf-8"), Ok(PatchType::Json));
+        assert_eq!(patching("application/merge-patch+json"), Ok(PatchType::Merge));
+        for to_come in ["application/strategic-merge-patch+json", "application/apply-patch+yaml"] {
+            let error = patching(to_come).expect_err("it is not there yet");
+            assert_eq!((error.code, error.reason.as_str()), (415, "UnsupportedMediaType"));
+            assert!(error.message.contains(to_come), "{error}");
+        }
+        let error = patching("text/plain").expect_err("it is no patch");
+        assert_eq!((error.code, error.message.as_str()), (415, "415: Unsupported Media Type"));
+    }
 }

@@ -17,7 +17,6 @@ use crate::query::Query;
 use crate::read::{self, Rendering};
 use crate::request::{ResourcePath, Verb};
 use crate::resource::{Part, Resource};
-use crate::select::Selection;
 use crate::server::{Answer, Inner, method_not_allowed};
 use crate::write::{self, Change, Outcome, Write};
 use crate::{custom, subresource, watch};
@@ -195,13 +194,9 @@ impl Exchange<'_> {
     fn delete_collection(&self) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
         let options = DeleteOptions::of(self.body, self.query)?;
-        let selection = Selection::parse(&self.resource, self.query)?;
-        let prefix = self.namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        let list = bowline_storage::List { prefix: &prefix, ..bowline_storage::List::default() };
-        let listing = self.inner.store.list(self.resource.table, list).map_err(Status::internal)?;
-        let mut items = Vec::new();
+        let selected = read::select(&self.inner.store, &rendering, self.namespace, self.query)?;
         let mut committed = false;
-        for record in listing.items.iter().filter(|record| selection.matches(record)) {
+        for record in &selected.items {
             let (namespace, name) = object::split_key(&record.key);
             let mut write = self.write_with(options.dry_run());
             write.namespace = namespace;
@@ -209,31 +204,14 @@ impl Exchange<'_> {
                 Ok(outcome) => {
                     committed |= outcome.is_commit();
                     custom::committed(self.inner, &self.resource, &outcome);
-                    // What a client gets to see is what was there.
-                    items.push(self.resource.decode(&record.body)?);
                 }
                 // Somebody else was faster: all the same to the client.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        if self.resource.behaviour.items_have_kind() || rendering.form.is_metadata() {
-            for item in &mut items {
-                decode::put_kind(item, &self.resource);
-            }
-        } else {
-            for fields in items.iter_mut().filter_map(Value::as_object_mut) {
-                fields.remove("apiVersion");
-                fields.remove("kind");
-            }
-        }
-        let document = serde_json::json!({
-            "kind": self.resource.names.list_kind,
-            "apiVersion": self.resource.api_version(),
-            "metadata": {"resourceVersion": listing.revision.to_string()},
-            "items": items,
-        });
-        Ok((Answer::json(200, &document), committed))
+        // What a client gets to see is what was there.
+        Ok((Answer::stream(selected.into_body(rendering)), committed))
     }
 
     /// What a client gets to see of a write.

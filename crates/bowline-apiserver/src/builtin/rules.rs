@@ -222,7 +222,6 @@ impl Rules {
         match (gvk.group.as_str(), gvk.kind.as_str()) {
             ("apiextensions.k8s.io", "CustomResourceDefinition") => Self {
                 generation: Generation::Spec,
-                returns_deleted: true,
                 unconditional_update: false,
                 qualified_finalizers: false,
                 terminates: true,
