@@ -100,11 +100,22 @@ impl Env {
         headers: &[(&str, &str)],
         body: impl ToString,
     ) -> Answer {
+        self.send(method, path, headers, body.to_string().into_bytes()).await
+    }
+
+    /// Any request with any bytes.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Body::from(body.to_string().into_bytes())).expect("a request can be made");
+        let request = request.body(Body::from(body)).expect("a request can be made");
         let answer = tokio::time::timeout(PATIENCE, async {
             let response = self.client.send(request).await.expect("the server answers");
             let (parts, body) = response.into_parts();

@@ -3,7 +3,10 @@
 //! in a namespace of its own.
 
 mod custom;
+mod discovery;
 mod env;
+mod errors;
+mod health;
 mod writes;
 
 use env::{Answer, Env};
