@@ -7,21 +7,22 @@ use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
 use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status, set_defaults};
 use serde_json::Value;
 
-use crate::object::{child_mut, into_map, metadata_mut};
+use crate::object::{into_map, metadata_mut};
 use crate::registry::Resources;
 use crate::request::Verb;
 use crate::resource::{Behaviour, Generation, Names, Part, Resource, Scale, Subresource};
 use crate::server::Store;
 use crate::subresource;
 
-use rules::Rules;
+use rules::{Rules, StatusMetadata};
 
 /// A kind whose type is one of Go's.
 struct Builtin {
     gvk: GroupVersionKind,
     go_type: TypeRef,
     rules: Rules,
-    has_status: bool,
+    /// What Go writes of a status that nobody set, for kinds whose status is written apart.
+    empty_status: Option<Value>,
 }
 
 /// Adds every built-in resource that this server has.
@@ -52,6 +53,10 @@ fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
         })
         .collect();
     let has_status = subresources.iter().any(|below| below.name == "status");
+    let empty_status = has_status.then(|| {
+        let empty = go_type.normalise(serde_json::json!({}), UnknownFields::Ignore);
+        empty.ok().and_then(|mut empty| empty.value.get_mut("status").map(Value::take)).unwrap_or_default()
+    });
     let rules = Rules::of(&gvk);
     Some(Resource {
         names: Names {
@@ -67,7 +72,7 @@ fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
         subresources,
         schema_text: None,
         head: Resource::head(&gvk.kind, &gvk.group_version().to_string()),
-        behaviour: Box::new(Builtin { gvk: gvk.clone(), go_type, rules, has_status }),
+        behaviour: Box::new(Builtin { gvk: gvk.clone(), go_type, rules, empty_status }),
         gvk,
     })
 }
@@ -126,33 +131,35 @@ impl Behaviour for Builtin {
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        if self.has_status {
-            reset_status(object, None);
+        if let Some(empty) = self.empty_status.as_ref().filter(|_| !self.rules.keeps_sent_status) {
+            set_field(object, "status", Some(empty).filter(|status| !status.is_null()));
         }
         (self.rules.prepare_create)(object);
     }
 
     fn prepare_update(&self, part: Part, new: &mut Value, old: &Value) {
         match part {
-            Part::Main if self.has_status => reset_status(new, Some(old)),
+            Part::Main if self.empty_status.is_some() => set_field(new, "status", old.get("status")),
             Part::Main | Part::Binding => {}
-            Part::Status => keep_all_but(new, old, &["status", "metadata"]),
+            Part::Status => {
+                keep_all_but(new, old, &["status", "metadata"]);
+                keep_metadata(new, old, self.rules.status_metadata);
+            }
+            Part::Approval => {
+                let conditions = new.pointer("/status/conditions").cloned();
+                keep_all_but(new, old, &["metadata"]);
+                set_field(object_field(new, "status"), "conditions", conditions.as_ref());
+            }
             Part::Finalize => {
                 let finalizers = new.pointer("/spec/finalizers").cloned();
-                keep_all_but(new, old, &[]);
-                let spec = child_mut(new, "spec");
-                match finalizers {
-                    Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers),
-                    None => spec.remove("finalizers"),
-                };
+                keep_all_but(new, old, &["metadata"]);
+                set_field(object_field(new, "spec"), "finalizers", finalizers.as_ref());
             }
             Part::EphemeralContainers => {
                 let containers = new.pointer("/spec/ephemeralContainers").cloned();
-                keep_all_but(new, old, &[]);
-                if let Some(containers) = containers {
-                    let spec = child_mut(new, "spec");
-                    spec.insert("ephemeralContainers".to_owned(), containers);
-                }
+                keep_all_but(new, old, &["metadata"]);
+                keep_metadata(new, old, StatusMetadata::Kept);
+                set_field(object_field(new, "spec"), "ephemeralContainers", containers.as_ref());
             }
         }
         (self.rules.prepare_update)(part, new, old);
@@ -183,8 +190,13 @@ impl Behaviour for Builtin {
         fields::names(&self.gvk).iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn unknown_field(&self, field: &str) -> String {
-        fields::unknown(&self.gvk, field)
+    fn field_named(&self, asked: &str) -> Result<String, String> {
+        fields::named(&self.gvk, asked)
+    }
+
+    fn blank(&self) -> Value {
+        let nothing = Value::Object(serde_json::Map::new());
+        self.go_type.normalise(nothing, UnknownFields::Report).map_or(Value::Null, |blank| blank.value)
     }
 
     fn allows_create_on_update(&self) -> bool {
@@ -211,6 +223,18 @@ impl Behaviour for Builtin {
         rules::check_delete(&self.gvk, name)
     }
 
+    fn wants_qualified_finalizers(&self) -> bool {
+        self.rules.qualified_finalizers
+    }
+
+    fn terminates(&self) -> bool {
+        self.rules.terminates
+    }
+
+    fn is_held(&self, object: &Value) -> bool {
+        (self.rules.is_held)(object)
+    }
+
     fn cleanup_finalizer(&self) -> Option<&'static str> {
         self.rules.cleanup_finalizer
     }
@@ -228,23 +252,44 @@ impl Behaviour for Builtin {
     }
 }
 
-/// The status is the one before; that of a new object is what Go makes of nothing.
-fn reset_status(object: &mut Value, old: Option<&Value>) {
+/// A field of an object, which is made one if it is not.
+fn object_field<'a>(object: &'a mut Value, name: &str) -> &'a mut Value {
+    into_map(object).entry(name).or_insert_with(|| serde_json::json!({}))
+}
+
+/// Sets a field, or removes it.
+fn set_field(object: &mut Value, name: &str, value: Option<&Value>) {
     let fields = into_map(object);
-    match old.and_then(|old| old.get("status")) {
-        Some(status) => fields.insert("status".to_owned(), status.clone()),
-        None => fields.remove("status"),
+    match value {
+        Some(value) => fields.insert(name.to_owned(), value.clone()),
+        None => fields.remove(name),
     };
 }
 
 /// All fields are as before, but for some.
 fn keep_all_but(new: &mut Value, old: &Value, free: &[&str]) {
-    let is_free = |name: &String| free.contains(&name.as_str()) || name == "metadata";
+    let is_free = |name: &String| free.contains(&name.as_str());
     let fields = into_map(new);
     fields.retain(|name, _| is_free(name));
     for (name, value) in old.as_object().into_iter().flatten() {
         if !is_free(name) {
             fields.insert(name.clone(), value.clone());
         }
+    }
+}
+
+/// What an update of a part may not change in the metadata is as before.
+fn keep_metadata(new: &mut Value, old: &Value, rule: StatusMetadata) {
+    let kept: &[&str] = match rule {
+        StatusMetadata::Free => &[],
+        StatusMetadata::KeepsLabels => &["labels"],
+        StatusMetadata::KeepsOwners => &["ownerReferences"],
+        StatusMetadata::Kept => {
+            &["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences"]
+        }
+    };
+    let metadata = object_field(new, "metadata");
+    for field in kept {
+        set_field(metadata, field, old.get("metadata").and_then(|metadata| metadata.get(field)));
     }
 }

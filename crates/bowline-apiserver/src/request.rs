@@ -95,8 +95,10 @@ impl Verb {
     pub(crate) fn of(method: &Method, path: &ResourcePath, watch: bool) -> Option<Self> {
         let one = path.name.is_some();
         Some(match *method {
-            Method::GET | Method::HEAD if watch || path.watch => Self::Watch,
+            Method::GET | Method::HEAD if path.watch => Self::Watch,
+            _ if path.watch => return None,
             Method::GET | Method::HEAD if one => Self::Get,
+            Method::GET | Method::HEAD if watch => Self::Watch,
             Method::GET | Method::HEAD => Self::List,
             Method::POST => Self::Create,
             Method::PUT => Self::Update,

@@ -53,12 +53,18 @@ pub(crate) struct Scale {
 /// How `metadata.generation` moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// The kind has none.
+    /// The server sets none.
     None,
+    /// It is 1, and stays so.
+    Fixed,
+    /// There is none at first; it moves with anything but metadata and status.
+    Unstarted,
     /// With anything but metadata and status.
     Spec,
     /// With annotations, too.
     SpecAndAnnotations,
+    /// With labels, too.
+    SpecAndLabels,
     /// With anything but metadata.
     AllButMetadata,
 }
@@ -68,6 +74,8 @@ pub(crate) enum Generation {
 pub(crate) enum Part {
     Main,
     Status,
+    /// The conditions of a certificate signing request.
+    Approval,
     /// The finalizers of a namespace's spec.
     Finalize,
     /// Of a pod.
@@ -131,12 +139,20 @@ pub(crate) trait Behaviour: Send + Sync {
     /// The fields that a selector may name beside name and namespace, with their values.
     fn fields(&self, object: &Value) -> Vec<(String, String)>;
 
-    /// Their names, in the order in which they are told to somebody who asked for another.
+    /// Their names.
     fn field_names(&self) -> Vec<String>;
 
-    /// What somebody is told who selects by another field.
-    fn unknown_field(&self, field: &str) -> String {
-        format!("field label not supported: {field}")
+    /// The field that a selector means, by the name that [`Behaviour::fields`] gives it. An error is what somebody is
+    /// told who selects by what is no such field.
+    fn field_named(&self, asked: &str) -> Result<String, String> {
+        let is_known = matches!(asked, "metadata.name" | "metadata.namespace")
+            || self.field_names().iter().any(|known| known == asked);
+        if is_known { Ok(asked.to_owned()) } else { Err(format!("field label not supported: {asked}")) }
+    }
+
+    /// What an object is that nothing was ever written into.
+    fn blank(&self) -> Value {
+        Value::Object(serde_json::Map::new())
     }
 
     fn allows_create_on_update(&self) -> bool {
@@ -152,7 +168,8 @@ pub(crate) trait Behaviour: Send + Sync {
         false
     }
 
-    /// For how long an object stays when it is deleted with these many seconds asked for. `None`: it goes at once.
+    /// For how long an object stays when it is deleted with these many seconds asked for. `None`: the kind knows no
+    /// grace; objects of one that does are marked before they go, even if that is at once.
     fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
     }
@@ -165,6 +182,21 @@ pub(crate) trait Behaviour: Send + Sync {
     /// Whether new objects may be made now.
     fn check_create(&self, _name: &str) -> Result<(), Status> {
         Ok(())
+    }
+
+    /// Whether finalizers without a domain must be those that Kubernetes knows.
+    fn wants_qualified_finalizers(&self) -> bool {
+        false
+    }
+
+    /// Whether a first delete only marks an object, whatever keeps it.
+    fn terminates(&self) -> bool {
+        false
+    }
+
+    /// Whether something that does not stand in the metadata keeps an object that is to go.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
     }
 
     /// What keeps every object of the kind from going at once.

@@ -10,8 +10,9 @@ use serde_json::Value;
 use crate::decode;
 use crate::delete::{self, DeleteOptions};
 use crate::hooks::Call;
-use crate::negotiate::{self, Form, Patch};
+use crate::negotiate;
 use crate::object::{self, meta_str};
+use crate::patch::Patch;
 use crate::query::Query;
 use crate::read::{self, Rendering};
 use crate::request::{ResourcePath, Verb};
@@ -44,6 +45,9 @@ pub(crate) fn answer(
 ) -> Result<(Answer, bool), Status> {
     let found = inner.registry.find(&path.group, &path.version, &path.resource);
     let resource = found.filter(|_| !path.overlong).ok_or_else(Status::no_such_path)?;
+    if path.watch && path.subresource.is_some() {
+        return Err(Status::no_such_path());
+    }
     // Namespaced objects are only below their namespaces, others never are.
     let fits = match (resource.namespaced, &path.namespace, &path.name) {
         (true, None, None) => matches!(call.verb, Verb::List | Verb::Watch),
@@ -69,6 +73,15 @@ pub(crate) fn answer(
     }
 }
 
+/// Built-in kinds know no `HEAD`; to custom ones it is a `GET`.
+pub(crate) fn check_head(inner: &Inner, path: &ResourcePath) -> Result<(), Status> {
+    let resource = inner.registry.find(&path.group, &path.version, &path.resource);
+    if resource.is_some_and(|resource| !resource.behaviour.items_have_kind()) {
+        return Err(method_not_allowed());
+    }
+    Ok(())
+}
+
 impl Exchange<'_> {
     fn main(&self) -> Result<(Answer, bool), Status> {
         let verb = self.call.verb;
@@ -89,13 +102,15 @@ impl Exchange<'_> {
     }
 
     pub(crate) fn rendering(&self) -> Result<Rendering, Status> {
-        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers)? })
+        let is_custom = self.resource.behaviour.items_have_kind();
+        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers, is_custom)? })
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         let key = object::key(self.namespace, name);
         let record = read::get(&self.inner.store, &self.resource, &key, self.query)?;
+        rendering.check_form(false)?;
         Ok(Answer::bytes(200, rendering.object(&record.body)))
     }
 
@@ -106,19 +121,14 @@ impl Exchange<'_> {
 
     fn watch(&self) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
-        let mut query = self.query.clone();
-        if let Some(name) = self.name {
-            // An object is watched as a list of one.
-            query.field_selector = format!("metadata.name={name}");
-        }
         let (call, hook) = (self.call.clone(), self.inner.hook.clone());
-        watch::watch(&self.inner.store, rendering, self.namespace, &query, &self.inner.clock, call, hook)
+        watch::watch(&self.inner.store, rendering, self.namespace, self.query, &self.inner.clock, call, hook)
             .map(Answer::stream)
     }
 
     pub(crate) fn write(&self, options: &str) -> Result<Write<'_>, Status> {
-        let dry_run = write::dry_run(&self.query.dry_run, options)?;
-        Ok(self.write_with(dry_run))
+        write::check_options(self.query, &self.query.dry_run, options)?;
+        Ok(self.write_with(!self.query.dry_run.is_empty()))
     }
 
     pub(crate) fn write_with(&self, dry_run: bool) -> Write<'_> {
@@ -137,9 +147,14 @@ impl Exchange<'_> {
         let rendering = self.rendering()?;
         let mut write = self.write("CreateOptions")?;
         negotiate::check_json(self.headers)?;
-        let decoded = decode::object(&self.resource, self.body)?;
-        self.check_namespace(meta_str(&decoded.object, "name"))?;
-        self.resource.behaviour.check_create(meta_str(&decoded.object, "name"))?;
+        let mut decoded = decode::object(&self.resource, self.body)?;
+        write.check_namespace(&mut decoded.object)?;
+        let name = match meta_str(&decoded.object, "name") {
+            "" => meta_str(&decoded.object, "generateName"),
+            name => name,
+        };
+        self.check_namespace(name)?;
+        self.resource.behaviour.check_create(name)?;
         let outcome = write.create(decoded)?;
         self.finish(&rendering, outcome, write.warnings)
     }
@@ -149,6 +164,12 @@ impl Exchange<'_> {
         let mut write = self.write("UpdateOptions")?;
         negotiate::check_json(self.headers)?;
         let decoded = decode::object(&self.resource, self.body)?;
+        let creates = part == Part::Main && self.resource.behaviour.allows_create_on_update();
+        let key = object::key(self.namespace, name);
+        if creates && self.inner.store.get(self.resource.table, &key).is_none() {
+            write::check_name(&decoded.object, name)?;
+            self.check_namespace(name)?;
+        }
         let outcome = write.update(name, part, Change::Replace(decoded))?;
         self.finish(&rendering, outcome, write.warnings)
     }
@@ -156,14 +177,8 @@ impl Exchange<'_> {
     pub(crate) fn patch(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("PatchOptions")?;
-        let patch = PatchBody::parse(negotiate::patch(self.headers)?, self.body)?;
-        let modify = |object: Value| {
-            let patched = patch.apply(object)?;
-            let mut complaints = Vec::new();
-            let object = decode::of_kind(&self.resource, patched, &mut complaints)?;
-            complaints.extend(patch.duplicates().iter().cloned());
-            Ok(decode::Decoded { object, complaints })
-        };
+        let patch = Patch::parse(self)?;
+        let modify = |object: Value| patch.apply_to(&self.resource, object, self.query);
         let outcome = write.update(name, part, Change::Modify(&modify))?;
         self.finish(&rendering, outcome, write.warnings)
     }
@@ -171,7 +186,7 @@ impl Exchange<'_> {
     fn delete(&self, name: &str) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
         let options = DeleteOptions::of(self.body, self.query)?;
-        let mut write = self.write_with(options.dry_run()?);
+        let mut write = self.write_with(options.dry_run());
         self.resource.behaviour.check_delete(name)?;
         let outcome = write.delete(name, &options)?;
         self.finish(&rendering, outcome, write.warnings)
@@ -188,20 +203,21 @@ impl Exchange<'_> {
         let mut committed = false;
         for record in listing.items.iter().filter(|record| selection.matches(record)) {
             let (namespace, name) = object::split_key(&record.key);
-            let mut write = self.write_with(options.dry_run()?);
+            let mut write = self.write_with(options.dry_run());
             write.namespace = namespace;
             match write.delete(name, &options) {
                 Ok(outcome) => {
                     committed |= outcome.is_commit();
                     custom::committed(self.inner, &self.resource, &outcome);
-                    items.push(outcome.into_object(&self.resource)?);
+                    // What a client gets to see is what was there.
+                    items.push(self.resource.decode(&record.body)?);
                 }
                 // Somebody else was faster: all the same to the client.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        if self.resource.behaviour.items_have_kind() || rendering.form == Form::Metadata {
+        if self.resource.behaviour.items_have_kind() || rendering.form.is_metadata() {
             for item in &mut items {
                 decode::put_kind(item, &self.resource);
             }
@@ -233,12 +249,14 @@ impl Exchange<'_> {
             Outcome::Stored { record, created, .. } => {
                 Answer::bytes(if created { 201 } else { 200 }, rendering.object(&record.body))
             }
-            Outcome::Deleted { object }
+            Outcome::Deleted { object } | Outcome::DryDeleted { object }
                 if self.call.verb == Verb::Delete && !self.resource.behaviour.returns_deleted() =>
             {
                 Answer::status(&delete::deleted_status(&self.resource, &object))
             }
-            Outcome::Deleted { object } => Answer::bytes(200, self.render(rendering, object)),
+            Outcome::Deleted { object } | Outcome::DryDeleted { object } => {
+                Answer::bytes(200, self.render(rendering, object))
+            }
             Outcome::Dry { object, created } => {
                 Answer::bytes(if created { 201 } else { 200 }, self.render(rendering, object))
             }
@@ -248,7 +266,7 @@ impl Exchange<'_> {
     }
 
     fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
-        if rendering.form == Form::Metadata {
+        if rendering.form.is_metadata() {
             return rendering.object(&Bytes::from(object.to_string()));
         }
         decode::put_kind(&mut object, &self.resource);
@@ -289,7 +307,7 @@ impl Outcome {
     pub(crate) fn is_commit(&self) -> bool {
         match self {
             Self::Stored { changed, .. } => *changed,
-            Self::Dry { .. } => false,
+            Self::Dry { .. } | Self::DryDeleted { .. } => false,
             Self::Deleted { .. } => true,
         }
     }
@@ -298,68 +316,16 @@ impl Outcome {
     pub(crate) fn name(&self) -> Option<String> {
         match self {
             Self::Stored { record, .. } => Some(object::split_key(&record.key).1.to_owned()),
-            Self::Dry { object, .. } | Self::Deleted { object } => Some(meta_str(object, "name").to_owned()),
+            Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
+                Some(meta_str(object, "name").to_owned())
+            }
         }
     }
 
     pub(crate) fn into_object(self, resource: &Resource) -> Result<Value, Status> {
         match self {
             Self::Stored { record, .. } => resource.decode(&record.body),
-            Self::Dry { object, .. } | Self::Deleted { object } => Ok(object),
-        }
-    }
-}
-
-/// A patch that was read, but not applied yet.
-pub(crate) enum PatchBody {
-    Json(Value),
-    Merge(bowline_machinery::ParsedJson),
-}
-
-impl PatchBody {
-    pub(crate) fn parse(patch: Patch, body: &[u8]) -> Result<Self, Status> {
-        match patch {
-            Patch::Json => Err(Status::unsupported_media_type("soon")),
-            Patch::Merge => {
-                let parsed = bowline_machinery::parse_json(body)
-                    .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-                if !parsed.value.is_object() {
-                    return Err(Status::bad_request("error decoding patch: a merge patch is a JSON object"));
-                }
-                Ok(Self::Merge(parsed))
-            }
-        }
-    }
-
-    pub(crate) fn apply(&self, mut object: Value) -> Result<Value, Status> {
-        match self {
-            Self::Json(_) => Ok(object),
-            Self::Merge(patch) => {
-                merge(&mut object, &patch.value);
-                Ok(object)
-            }
-        }
-    }
-
-    fn duplicates(&self) -> &[String] {
-        match self {
-            Self::Json(_) => &[],
-            Self::Merge(patch) => &patch.duplicates,
-        }
-    }
-}
-
-fn merge(to: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *to = patch.clone();
-        return;
-    };
-    let to = object::into_map(to);
-    for (k, v) in patch {
-        if v.is_null() {
-            to.remove(k);
-        } else {
-            merge(to.entry(k.clone()).or_insert(Value::Null), v);
+            Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => Ok(object),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::object::Meta;
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::request::{Target, Verb};
-use crate::{discovery, health, rest};
+use crate::{discovery, health, negotiate, rest};
 
 /// The most bytes of a request's body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -120,6 +120,9 @@ impl ApiServer {
         let Some(verb) = Verb::of(&incoming.method, path, query.watch) else {
             return Err(method_not_allowed().into());
         };
+        if incoming.method == Method::HEAD {
+            rest::check_head(inner, path)?;
+        }
         let call = Arc::new(Call {
             user: incoming.user.name().to_owned(),
             user_agent: header(&incoming.headers, "user-agent"),
@@ -256,25 +259,17 @@ pub(crate) struct Answer {
     pub(crate) body: Body,
     pub(crate) content_type: String,
     pub(crate) warnings: Vec<String>,
-    /// The same as the body, if that is to be written nicely for those who want it so.
-    document: Option<Bytes>,
 }
 
 impl Answer {
     pub(crate) fn bytes(code: u16, bytes: Bytes) -> Self {
         let content_type = "application/json".to_owned();
-        Self {
-            code,
-            body: Body::from(bytes.clone()),
-            content_type,
-            warnings: Vec::new(),
-            document: Some(bytes),
-        }
+        Self { code, body: Body::from(bytes), content_type, warnings: Vec::new() }
     }
 
     pub(crate) fn stream(body: Body) -> Self {
         let content_type = "application/json".to_owned();
-        Self { code: 200, body, content_type, warnings: Vec::new(), document: None }
+        Self { code: 200, body, content_type, warnings: Vec::new() }
     }
 
     pub(crate) fn json(code: u16, document: &impl serde::Serialize) -> Self {
@@ -285,7 +280,6 @@ impl Answer {
     fn text(code: u16, text: String) -> Self {
         let mut answer = Self::bytes(code, Bytes::from(text));
         "text/plain; charset=utf-8".clone_into(&mut answer.content_type);
-        answer.document = None;
         answer
     }
 
@@ -294,13 +288,9 @@ impl Answer {
     }
 
     fn into_response(self, pretty: bool) -> Response<Body> {
-        let Self { code, mut body, content_type, warnings, document } = self;
-        if let Some(document) = document.filter(|_| pretty)
-            && let Ok(value) = serde_json::from_slice::<serde_json::Value>(&document)
-        {
-            let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
-            text.push('\n');
-            body = Body::from(Bytes::from(text));
+        let Self { code, mut body, content_type, warnings } = self;
+        if pretty && content_type.starts_with("application/json") {
+            body = body.indented();
         }
         let mut response = Response::new(body);
         *response.status_mut() =
@@ -405,9 +395,12 @@ fn header(headers: &HeaderMap, name: &str) -> String {
 
 /// People who use a browser or a terminal get something that they can read.
 fn wants_pretty(headers: &HeaderMap, query: &str) -> bool {
-    if query.contains("pretty=") {
-        return Query::parse(query).is_ok_and(|query| query.pretty);
+    if query.contains("pretty")
+        && let Some(pretty) = Query::parse(query).ok().and_then(|query| query.pretty)
+    {
+        return pretty;
     }
     let agent = header(headers, "user-agent");
-    ["curl", "Wget", "Mozilla"].iter().any(|known| agent.starts_with(known))
+    negotiate::is_pretty(headers)
+        || ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
 }

@@ -18,7 +18,7 @@ mod status;
 
 pub use defaults::set_defaults;
 pub use field::{FieldError, FieldErrorKind, FieldPath};
-pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json};
+pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json, sort_by_place};
 pub use name::{
     GENERATED_NAME_ALPHABET, GENERATED_SUFFIX_LENGTH, NameValidator, generate_name, name_is_dns_label,
     name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment, validate_c_identifier,
@@ -28,7 +28,7 @@ pub use name::{
 };
 pub use object_meta::{
     validate_annotations, validate_field_manager, validate_immutable, validate_labels, validate_object_meta,
-    validate_object_meta_update,
+    validate_object_meta_update, validate_qualified_finalizers,
 };
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
 pub use quantity::{Quantity, QuantityError, QuantityFormat};

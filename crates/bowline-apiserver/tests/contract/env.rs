@@ -33,6 +33,8 @@ pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
+    /// The body, as it came.
+    pub(crate) text: String,
 }
 
 impl Env {
@@ -120,9 +122,9 @@ impl Env {
             let response = self.client.send(request).await.expect("the server answers");
             let (parts, body) = response.into_parts();
             let bytes = body.collect().await.expect("the whole answer comes").to_bytes();
-            let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());
-            let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
-            Answer { code: parts.status.as_u16(), headers: parts.headers, body }
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::from(text.as_str()));
+            Answer { code: parts.status.as_u16(), headers: parts.headers, body, text }
         });
         answer.await.expect("an answer comes in time")
     }
@@ -143,9 +145,17 @@ impl Env {
 
     /// Watches until `enough` events have come, or the watch ends.
     pub(crate) async fn watch(&self, path: &str, enough: usize) -> Vec<Value> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        self.events(&format!("{path}{separator}watch=true"), &[], enough).await
+    }
+
+    /// The events that a path answers with, until there are enough or they end.
+    pub(crate) async fn events(&self, path: &str, headers: &[(&str, &str)], enough: usize) -> Vec<Value> {
         let events = async {
-            let separator = if path.contains('?') { '&' } else { '?' };
-            let request = Request::get(format!("{path}{separator}watch=true"));
+            let mut request = Request::get(path);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
             let request = request.body(Vec::new()).expect("a request can be made");
             let stream = self.client.request_stream(request).await.expect("the watch begins");
             let lines = stream.lines().take(enough).map_ok(|line| {
@@ -156,6 +166,34 @@ impl Env {
         };
         tokio::time::timeout(PATIENCE, events).await.expect("the events come in time")
     }
+
+    /// The newest revision that a list of a path shows.
+    pub(crate) async fn revision(&self, path: &str) -> u64 {
+        revision(&self.get(path).await.expect(200))
+    }
+}
+
+/// The revision of an object or a list.
+pub(crate) fn revision(of: &Value) -> u64 {
+    let revision = of["metadata"]["resourceVersion"].as_str().and_then(|revision| revision.parse().ok());
+    revision.unwrap_or_else(|| panic!("{of:#} has a revision"))
+}
+
+/// The names of a list's items.
+pub(crate) fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().unwrap_or_else(|| panic!("{list:#} has items"));
+    items.iter().filter_map(|item| item["metadata"]["name"].as_str()).collect()
+}
+
+/// The types of events, and the names of what they are about.
+pub(crate) fn told(events: &[Value]) -> Vec<(&str, &str)> {
+    events
+        .iter()
+        .map(|event| {
+            let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
+            (event["type"].as_str().unwrap_or_default(), name)
+        })
+        .collect()
 }
 
 impl Answer {
