@@ -244,7 +244,7 @@ impl Write<'_> {
         let Some(seconds) = self.resource.behaviour.grace_period(object, asked) else { return Grace::None };
         let now = self.clock.wall();
         if !is_marked(object) {
-            self.move_generation(object);
+            move_generation(object);
             set_end(object, now + Duration::from_secs(seconds.unsigned_abs()), seconds);
             return Grace::Given;
         }
@@ -270,19 +270,19 @@ impl Write<'_> {
     fn mark(&self, object: &mut Value) {
         let now = self.clock.wall();
         if !is_marked(object) {
-            self.move_generation(object);
+            move_generation(object);
         }
         let end = object::time(meta_str(object, "deletionTimestamp"));
         set_end(object, end.filter(|end| *end <= now).unwrap_or(now), 0);
     }
+}
 
-    /// That an object is to go changes what it asks for. Kinds without a generation may have one that a client sent.
-    fn move_generation(&self, object: &mut Value) {
-        let metadata = metadata_mut(object);
-        let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
-        if generation > 0 {
-            metadata.insert("generation".to_owned(), (generation + 1).into());
-        }
+/// That an object is to go changes what it asks for. Kinds without a generation may have one that a client sent.
+fn move_generation(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation > 0 {
+        metadata.insert("generation".to_owned(), (generation + 1).into());
     }
 }
 

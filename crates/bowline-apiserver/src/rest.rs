@@ -156,7 +156,7 @@ impl Exchange<'_> {
         self.check_namespace(name)?;
         self.resource.behaviour.check_create(name)?;
         let outcome = write.create(decoded)?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     pub(crate) fn update(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
@@ -171,16 +171,16 @@ impl Exchange<'_> {
             self.check_namespace(name)?;
         }
         let outcome = write.update(name, part, Change::Replace(decoded))?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     pub(crate) fn patch(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("PatchOptions")?;
         let patch = Patch::parse(self)?;
-        let modify = |object: Value| patch.apply_to(&self.resource, object, self.query);
+        let modify = |object: Value| patch.apply_to(&self.resource, &object, self.query);
         let outcome = write.update(name, part, Change::Modify(&modify))?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     fn delete(&self, name: &str) -> Result<(Answer, bool), Status> {
@@ -189,7 +189,7 @@ impl Exchange<'_> {
         let mut write = self.write_with(options.dry_run());
         self.resource.behaviour.check_delete(name)?;
         let outcome = write.delete(name, &options)?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     fn delete_collection(&self) -> Result<(Answer, bool), Status> {
@@ -242,7 +242,7 @@ impl Exchange<'_> {
         rendering: &Rendering,
         outcome: Outcome,
         warnings: Vec<String>,
-    ) -> Result<(Answer, bool), Status> {
+    ) -> (Answer, bool) {
         custom::committed(self.inner, &self.resource, &outcome);
         let committed = outcome.is_commit();
         let mut answer = match outcome {
@@ -262,7 +262,7 @@ impl Exchange<'_> {
             }
         };
         answer.warnings = warnings;
-        Ok((answer, committed))
+        (answer, committed)
     }
 
     fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
@@ -313,11 +313,11 @@ impl Outcome {
     }
 
     /// The name of the object.
-    pub(crate) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> String {
         match self {
-            Self::Stored { record, .. } => Some(object::split_key(&record.key).1.to_owned()),
+            Self::Stored { record, .. } => object::split_key(&record.key).1.to_owned(),
             Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
-                Some(meta_str(object, "name").to_owned())
+                meta_str(object, "name").to_owned()
             }
         }
     }

@@ -61,7 +61,6 @@ pub(crate) struct Inner {
 
 impl ApiServer {
     /// Options of a server, with their defaults.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -376,7 +375,7 @@ where
 fn too_slow() -> Status {
     let message = "Timeout: request did not complete within the allotted timeout";
     let mut status = Status::failure(504, "Timeout", message);
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
@@ -386,7 +385,7 @@ pub(crate) fn method_not_allowed() -> Status {
         "MethodNotAllowed",
         "the server does not allow this method on the requested resource",
     );
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
