@@ -116,7 +116,8 @@ impl Env {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::from(body)).expect("a request can be made");
-        let answer = clock().timeout(PATIENCE, async {
+        let clock = clock();
+        let answer = clock.timeout(PATIENCE, async {
             let response = self.client.send(request).await.expect("the server answers");
             let (parts, body) = response.into_parts();
             let bytes = body.collect().await.expect("the whole answer comes").to_bytes();
