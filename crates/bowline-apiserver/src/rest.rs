@@ -313,11 +313,11 @@ impl Outcome {
     }
 
     /// The name of the object.
-    pub(crate) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Stored { record, .. } => object::split_key(&record.key).1.to_owned(),
+            Self::Stored { record, .. } => object::split_key(&record.key).1,
             Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
-                meta_str(object, "name").to_owned()
+                meta_str(object, "name")
             }
         }
     }

@@ -3,6 +3,7 @@
 //! A write computes what is to be stored without holding any lock, and commits it if nothing has changed in the
 //! meantime; otherwise it starts again from what is there now.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline_clock::Clock;
@@ -467,8 +468,13 @@ pub(crate) fn uid(clock: &Clock) -> String {
     clock.rng().fill(&mut bytes);
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let text = format!("{:032x}", u128::from_be_bytes(bytes));
-    [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+    let hex = |range: std::ops::Range<usize>| {
+        bytes[range].iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    };
+    [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
 }
 
 /// What is wrong with options that all writes have; `options` is what they are called together.

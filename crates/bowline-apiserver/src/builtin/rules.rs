@@ -27,11 +27,11 @@ pub(super) enum StatusMetadata {
     Kept,
 }
 
-/// How many seconds an object stays when it is deleted with so many asked for.
-type GracePeriod = fn(&Value, Option<i64>) -> i64;
+/// For how many seconds an object stays, given those that were asked for.
+type Grace = fn(&Value, Option<i64>) -> i64;
 
 /// A row. Most kinds differ from the [default](Rules::plain) in a few places only.
-#[expect(clippy::struct_excessive_bools, reason = "a row of a table: most columns are yes or no")]
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table, of which each is a column")]
 pub(super) struct Rules {
     pub(super) default: fn(&mut Value),
     pub(super) prepare_create: fn(&mut Value),
@@ -56,7 +56,7 @@ pub(super) struct Rules {
     pub(super) is_held: fn(&Value) -> bool,
     pub(super) cleanup_finalizer: Option<&'static str>,
     pub(super) warnings: fn(&Value) -> Vec<String>,
-    pub(super) grace_period: Option<GracePeriod>,
+    pub(super) grace_period: Option<Grace>,
     pub(super) from_storage: Option<fn(Value) -> Value>,
     pub(super) to_storage: Option<fn(Value) -> Value>,
     /// The table, if it is not the resource's own: two resources may be the same objects.
