@@ -1,10 +1,13 @@
 //! One resource in one version: its names, where it is stored, and what is special about its kind.
 
+use std::sync::MutexGuard;
+
 use bowline_machinery::{FieldError, GroupKind, GroupResource, GroupVersionKind, NameValidator, Status};
 use bowline_storage::TableId;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::request::Verb;
 
 /// One resource in one version. Immutable: a change of a custom resource makes a new one.
@@ -125,6 +128,24 @@ pub(crate) trait Behaviour: Send + Sync {
     /// Whether the items of a list carry their own `apiVersion` and `kind`.
     fn items_have_kind(&self) -> bool {
         false
+    }
+
+    /// What admission plugins and allocators make of an object that is to be stored, before anything else looks at it.
+    /// `old` is what is stored now.
+    fn admit(
+        &self,
+        _admission: &Admission<'_>,
+        _part: Part,
+        _new: &mut Value,
+        _old: Option<&Value>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Held while an object of the kind is written, if its objects share something of which each has a part of its
+    /// own: what is free is only known as long as nobody else takes it.
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        None
     }
 
     /// Before an object is created: what clients may not set is removed.

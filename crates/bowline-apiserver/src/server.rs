@@ -145,7 +145,8 @@ impl ApiServer {
                 Err(_) => return Err(too_slow().into()),
             },
         };
-        let (answer, committed) = rest::answer(inner, &call, path, &incoming.headers, &query, &bytes)?;
+        let (answer, committed) =
+            rest::answer(inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes)?;
         if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
             obey(hook.committed(&call).await)?;
         }

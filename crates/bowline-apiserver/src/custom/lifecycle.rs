@@ -223,6 +223,8 @@ fn pointer(path: &str) -> String {
 fn write<'a>(inner: &'a Inner, definitions: &'a Arc<Resource>, query: &'a Query) -> Write<'a> {
     Write {
         store: &inner.store,
+        registry: &inner.registry,
+        user: &inner.admin,
         clock: &inner.clock,
         resource: definitions,
         namespace: None,

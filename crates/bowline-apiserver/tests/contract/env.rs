@@ -49,6 +49,10 @@ impl Env {
         env
     }
 
+    pub(crate) fn is_real() -> bool {
+        std::env::var_os(REAL).is_some()
+    }
+
     /// The path of a core resource in the namespace.
     pub(crate) fn core(&self, resource: &str) -> String {
         format!("/api/v1/namespaces/{}/{resource}", self.namespace)
