@@ -43,7 +43,7 @@ pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status>
     if !is_custom && !clauses.iter().map(bare).any(is_known) {
         let message = "406: Not Acceptable\n\nAvailable representations: application/json";
         let mut status = not_acceptable(message);
-        status.details = Some(bowline_machinery::StatusDetails::default());
+        status.details = Some(Box::default());
         return Err(status);
     }
     let forms = clauses.into_iter().find_map(form_of_clause);
@@ -161,7 +161,7 @@ pub(crate) fn patch(headers: &HeaderMap) -> Result<PatchType, Status> {
         ))),
         _ => {
             let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
-            status.details = Some(bowline_machinery::StatusDetails::default());
+            status.details = Some(Box::default());
             Err(status)
         }
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
+use crate::authentication::User;
 use crate::decode;
 use crate::delete::{self, DeleteOptions};
 use crate::hooks::Call;
@@ -25,6 +26,7 @@ use crate::{custom, subresource, watch};
 pub(crate) struct Exchange<'a> {
     pub(crate) inner: &'a Inner,
     pub(crate) call: &'a Arc<Call>,
+    pub(crate) user: &'a User,
     pub(crate) resource: Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
@@ -37,6 +39,7 @@ pub(crate) struct Exchange<'a> {
 pub(crate) fn answer(
     inner: &Inner,
     call: &Arc<Call>,
+    user: &User,
     path: &ResourcePath,
     headers: &HeaderMap,
     query: &Query,
@@ -59,6 +62,7 @@ pub(crate) fn answer(
     let exchange = Exchange {
         inner,
         call,
+        user,
         resource,
         namespace: path.namespace.as_deref(),
         name: path.name.as_deref(),
@@ -133,6 +137,8 @@ impl Exchange<'_> {
     pub(crate) fn write_with(&self, dry_run: bool) -> Write<'_> {
         Write {
             store: &self.inner.store,
+            registry: &self.inner.registry,
+            user: self.user,
             clock: &self.inner.clock,
             resource: &self.resource,
             namespace: self.namespace,

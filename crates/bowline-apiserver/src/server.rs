@@ -11,7 +11,7 @@ use std::time::Duration;
 use bowline_clock::Clock;
 use bowline_machinery::Status;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
@@ -61,7 +61,6 @@ pub(crate) struct Inner {
 
 impl ApiServer {
     /// Options of a server, with their defaults.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -103,7 +102,8 @@ impl ApiServer {
             Err(Failure::Disconnected) => return Err(Disconnected),
         };
         tracing::debug!(code = answer.code, %method, path = uri.path(), query = uri.query(), "answered");
-        Ok(answer.into_response(pretty))
+        let response = answer.into_response(pretty);
+        Ok(if method == Method::HEAD { without_body(response) } else { response })
     }
 
     async fn answer<B>(&self, incoming: Incoming, body: B) -> Result<Answer, Failure>
@@ -145,7 +145,8 @@ impl ApiServer {
                 Err(_) => return Err(too_slow().into()),
             },
         };
-        let (answer, committed) = rest::answer(inner, &call, path, &incoming.headers, &query, &bytes)?;
+        let (answer, committed) =
+            rest::answer(inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes)?;
         if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
             obey(hook.committed(&call).await)?;
         }
@@ -375,7 +376,7 @@ where
 fn too_slow() -> Status {
     let message = "Timeout: request did not complete within the allotted timeout";
     let mut status = Status::failure(504, "Timeout", message);
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
@@ -385,12 +386,21 @@ pub(crate) fn method_not_allowed() -> Status {
         "MethodNotAllowed",
         "the server does not allow this method on the requested resource",
     );
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
 fn header(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
+
+/// What a `HEAD` is answered with: all but the body, whose length is told.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Some(length) = http_body::Body::size_hint(response.body()).exact() {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = Body::empty();
+    response
 }
 
 /// People who use a browser or a terminal get something that they can read.

@@ -11,9 +11,12 @@ use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
 use bowline_storage::{Record, WriteError};
 use serde_json::{Map, Value};
 
+use crate::admission::Admission;
+use crate::authentication::User;
 use crate::decode::{self, Decoded};
 use crate::object::{self, Meta, meta_str, metadata, metadata_mut, set_meta_str};
 use crate::query::Query;
+use crate::registry::Registry;
 use crate::resource::{FieldValidation, Generation, Part, Resource};
 use crate::server::Store;
 
@@ -30,6 +33,8 @@ const MODIFIED: &str =
 /// One write.
 pub(crate) struct Write<'a> {
     pub(crate) store: &'a Store,
+    pub(crate) registry: &'a Registry,
+    pub(crate) user: &'a User,
     pub(crate) clock: &'a Clock,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
@@ -63,9 +68,15 @@ pub(crate) enum Change<'a> {
 impl Write<'_> {
     /// Stores a new object.
     pub(crate) fn create(&mut self, decoded: Decoded) -> Result<Outcome, Status> {
+        let _alone = self.resource.behaviour.alone();
+        self.create_alone(decoded)
+    }
+
+    fn create_alone(&mut self, decoded: Decoded) -> Result<Outcome, Status> {
         let resource = self.resource;
         let mut object = self.settle(decoded)?;
         self.check_namespace(&mut object)?;
+        self.admit(Part::Main, &mut object, None)?;
         let revision = meta_str(&object, "resourceVersion").to_owned();
         let generated = meta_str(&object, "name").is_empty() && !meta_str(&object, "generateName").is_empty();
         for attempt in 1.. {
@@ -109,6 +120,7 @@ impl Write<'_> {
     /// Changes an object, or makes it where the kind allows that.
     pub(crate) fn update(&mut self, name: &str, part: Part, change: Change<'_>) -> Result<Outcome, Status> {
         let resource = self.resource;
+        let _alone = resource.behaviour.alone();
         let key = object::key(self.namespace, name);
         let (sent, modify) = match change {
             Change::Replace(decoded) => {
@@ -144,6 +156,7 @@ impl Write<'_> {
                 self.check_uid(&new, &record.meta.uid, name)?;
             }
             let asked = self.check_revision(&new, &record, name)?;
+            self.admit(part, &mut new, Some(&old))?;
             self.carry_over(part, &mut new, &old);
             let errors = self.update_errors(part, &new, &old);
             if !errors.is_empty() {
@@ -225,7 +238,7 @@ impl Write<'_> {
         self.check_uid(&object, "", name)?;
         let mut object = object;
         set_meta_str(&mut object, "resourceVersion", "");
-        self.create(Decoded { object, complaints: Vec::new() })
+        self.create_alone(Decoded { object, complaints: Vec::new() })
     }
 
     /// Defaults, and what is to be said about fields that were not understood.
@@ -260,6 +273,17 @@ impl Write<'_> {
                 "the namespace of the provided object does not match the namespace sent on the request",
             )),
         }
+    }
+
+    fn admit(&self, part: Part, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        let admission = Admission {
+            store: self.store,
+            registry: self.registry,
+            clock: self.clock,
+            user: self.user,
+            resource: self.resource,
+        };
+        self.resource.behaviour.admit(&admission, part, new, old)
     }
 
     fn generate_name(&self, base: &str) -> String {

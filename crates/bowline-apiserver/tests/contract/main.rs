@@ -5,11 +5,16 @@
 mod bodies;
 mod concurrency;
 mod custom;
+mod custom_reads;
+mod discovery;
 mod dry_run;
 mod env;
+mod errors;
 mod finalizers;
 mod generation;
+mod health;
 mod initial_events;
+mod kinds;
 mod lists;
 mod metadata_form;
 mod names;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use bowline_machinery::{FieldError, FieldPath};
+use bowline_machinery::{FieldError, FieldPath, pod_qos_class};
 use serde_json::{Value, json};
 
-use crate::object::{child_mut, into_map};
+use crate::object::{child_mut, into_map, meta_str};
 use crate::resource::Part;
 
 /// How long a pod has to stop if it does not say so itself.
@@ -13,7 +13,19 @@ const GRACE: i64 = 30;
 
 /// A new pod waits for a node.
 pub(super) fn prepare_create(pod: &mut Value) {
-    into_map(pod).insert("status".to_owned(), json!({"phase": "Pending"}));
+    let mut status = json!({"phase": "Pending", "qosClass": pod_qos_class(pod)});
+    let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty()) {
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": null,
+            "lastTransitionTime": meta_str(pod, "creationTimestamp"),
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    into_map(pod).insert("status".to_owned(), status);
 }
 
 /// What the server once said about a pod stays, though its node may not know it.
