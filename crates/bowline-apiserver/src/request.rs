@@ -112,8 +112,14 @@ impl Verb {
 
 impl Target {
     pub(crate) fn of(path: &str) -> Self {
+        let path = path.strip_prefix('/').unwrap_or(path);
+        // `/healthz/` is no `/healthz`, but all others are the same with a slash at the end.
+        let path = if path == "healthz/" || path == "livez/" || path == "readyz/" {
+            path
+        } else {
+            path.strip_suffix('/').unwrap_or(path)
+        };
         let decoded: Option<Vec<String>> = path
-            .trim_matches('/')
             .split('/')
             .map(|part| percent_decode_str(part).decode_utf8().ok().map(std::borrow::Cow::into_owned))
             .collect();
