@@ -159,12 +159,11 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Disconnected>>> {
         let this = &mut *self;
-        let future = match &mut this.future {
-            Some(future) => future,
-            None => {
-                let Some(state) = this.state.take() else { return Poll::Ready(None) };
-                this.future.insert(Box::pin((this.step)(state)))
-            }
+        let future = if let Some(future) = &mut this.future {
+            future
+        } else {
+            let Some(state) = this.state.take() else { return Poll::Ready(None) };
+            this.future.insert(Box::pin((this.step)(state)))
         };
         let next = ready!(future.as_mut().poll(cx));
         this.future = None;

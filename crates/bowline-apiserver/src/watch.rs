@@ -28,7 +28,7 @@ const BOOKMARKS: Duration = Duration::from_secs(60);
 /// How long before the end the last bookmark comes.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
-/// Frames of what is there at the beginning are sent in chunks of about this many bytes.
+/// Frames are sent in chunks of about this many bytes.
 const CHUNK: usize = 128 * 1024;
 
 /// What every object at rest begins with; its revision stands behind it.
@@ -41,6 +41,8 @@ struct Stream {
     initial: std::vec::IntoIter<Arc<Record<Meta>>>,
     /// Whether a bookmark tells when all that was there at the beginning has been sent, and for which revision.
     initial_end: Option<Revision>,
+    /// What was taken from the log and is still to be sent.
+    pending: std::vec::IntoIter<Event<Meta>>,
     /// Events up to this revision are not sent.
     after: Revision,
     selection: Selection,
@@ -94,6 +96,7 @@ pub(crate) fn watch(
         failure,
         watch,
         initial: initial.into_iter(),
+        pending: Vec::new().into_iter(),
         after,
         selection,
         rendering,
@@ -187,31 +190,37 @@ impl Stream {
         if let Some(revision) = self.initial_end.take() {
             return self.bookmark(revision, true).await;
         }
-        if !self.chunk.is_empty() {
+        while self.chunk.len() < CHUNK && !self.over {
+            let Some(event) = self.pending.next() else { break };
+            self.event(&event).await?;
+            // However much there is to send, a watch ends when its time is over.
+            self.over |= self.clock.now() >= self.deadline;
+        }
+        if !self.chunk.is_empty() || self.over {
             return Ok(());
         }
         let wake_at = self.next_bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline));
         let clock = self.clock.clone();
-        tokio::select! {
-            biased;
-            batch = self.watch.next() => match batch {
-                Ok(batch) => {
-                    for event in batch.events {
-                        self.event(&event).await?;
+        // Looking at the clock costs less than a timer, and events that never cease must not keep it from being seen.
+        let is_time = clock.now() >= wake_at
+            || tokio::select! {
+                biased;
+                batch = self.watch.next() => {
+                    match batch {
+                        Ok(batch) => self.pending = batch.events.into_iter(),
+                        // Whoever comes back is told that it is too late; there is nothing to send here.
+                        Err(_) => self.over = true,
                     }
+                    false
                 }
-                // Whoever comes back is told that it is too late; there is nothing to send here.
-                Err(_) => self.over = true,
-            },
-            () = clock.sleep_until(wake_at) => {
-                if wake_at == self.deadline {
-                    self.over = true;
-                } else {
-                    self.plan_bookmark(wake_at);
-                    let revision = self.watch.revision();
-                    self.bookmark(revision, false).await?;
-                }
-            }
+                () = clock.sleep_until(wake_at) => true,
+            };
+        if is_time && wake_at == self.deadline {
+            self.over = true;
+        } else if is_time {
+            self.plan_bookmark(clock.now());
+            let revision = self.watch.revision();
+            self.bookmark(revision, false).await?;
         }
         Ok(())
     }
@@ -237,7 +246,7 @@ impl Stream {
             (None, None) => return Ok(()),
         };
         self.frame(kind, event.key(), event.revision, |stream, chunk| {
-            stream.rendering.write(&body, true, chunk)
+            stream.rendering.write(&body, true, chunk);
         })
         .await
     }

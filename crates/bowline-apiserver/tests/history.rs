@@ -133,3 +133,23 @@ async fn a_watcher_that_never_reads_is_closed_and_others_see_everything() {
     let events = frame(&mut again).await.expect("there is an event");
     assert_eq!(events[0]["object"]["reason"], "Expired");
 }
+
+#[tokio::test]
+async fn what_a_watcher_has_missed_comes_in_pieces() {
+    let server = ApiServer::builder().build().expect("a server can be built");
+    let path = format!("{MAPS}?watch=true&resourceVersion={}", server.revision());
+    let mut body = send(&server, Method::GET, &path, Value::Null).await.into_body();
+    for number in 0..100 {
+        let object =
+            json!({"metadata": {"name": format!("a{number}")}, "data": {"text": "x".repeat(50_000)}});
+        assert_eq!(call(&server, Method::POST, MAPS, object).await.0, 201);
+    }
+    let mut seen = 0;
+    while seen < 100 {
+        let bytes = body.frame().await.expect("it goes on").expect("it is not cut off");
+        let bytes = bytes.into_data().expect("there are no trailers");
+        assert!(bytes.len() < 200_000, "{}", bytes.len());
+        seen += bytes.iter().filter(|byte| **byte == b'\n').count();
+    }
+    assert_eq!(seen, 100);
+}

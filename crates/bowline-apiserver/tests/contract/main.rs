@@ -5,6 +5,7 @@
 mod bodies;
 mod concurrency;
 mod custom;
+mod custom_reads;
 mod discovery;
 mod dry_run;
 mod env;
