@@ -41,6 +41,9 @@ impl DeleteOptions {
     /// From the body if there is one, else from the parameters.
     pub(crate) fn of(body: &[u8], query: &Query) -> Result<Self, Status> {
         let mut options = if body.is_empty() {
+            if let Some(error) = &query.delete_error {
+                return Err(error.clone());
+            }
             Self {
                 grace_period_seconds: query.grace_period_seconds,
                 orphan_dependents: query.orphan_dependents,

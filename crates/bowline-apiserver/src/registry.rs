@@ -66,6 +66,13 @@ impl Resources {
         self.groups.iter().map(|(name, group)| (name.as_str(), group))
     }
 
+    /// Whether a group has built-in resources, and not only custom ones.
+    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+        let versions = self.groups.get(group).into_iter().flat_map(|group| &group.versions);
+        let mut resources = versions.flat_map(|version| version.resources.values());
+        resources.any(|resource| !resource.behaviour.items_have_kind())
+    }
+
     /// A resource in any of its versions.
     pub(crate) fn any(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.groups.get(group)?.versions.iter().find_map(|version| version.resources.get(plural))

@@ -114,8 +114,10 @@ impl Target {
     pub(crate) fn of(path: &str) -> Self {
         // A slash is one, however it is written.
         let Ok(path) = percent_decode_str(path).decode_utf8() else { return Self::Nowhere };
-        let parts: Vec<&str> =
-            path.strip_prefix('/').unwrap_or(&path).trim_end_matches('/').split('/').collect();
+        let path = path.strip_prefix('/').unwrap_or(&path);
+        // `/healthz/` is no `/healthz`, but all others are the same with a slash at the end.
+        let exact = matches!(path, "healthz/" | "livez/" | "readyz/");
+        let parts: Vec<&str> = if exact { path } else { path.trim_end_matches('/') }.split('/').collect();
         match parts.as_slice() {
             [""] => Self::Root,
             ["version"] => Self::Version,

@@ -45,8 +45,14 @@ pub(crate) fn answer(
     query: &Query,
     body: &Bytes,
 ) -> Result<(Answer, bool), Status> {
-    let found = inner.registry.find(&path.group, &path.version, &path.resource);
-    let resource = found.filter(|_| !path.overlong).ok_or_else(Status::no_such_path)?;
+    let Some(resource) = inner.registry.find(&path.group, &path.version, &path.resource) else {
+        // Nobody feels responsible for what nobody has defined.
+        let is_built_in = inner.registry.resources().is_built_in(&path.group);
+        return if is_built_in { Err(Status::no_such_path()) } else { Ok((Answer::no_page(), false)) };
+    };
+    if path.overlong {
+        return Err(Status::no_such_path());
+    }
     if path.watch && path.subresource.is_some() {
         return Err(Status::no_such_path());
     }
@@ -199,6 +205,9 @@ impl Exchange<'_> {
 
     fn delete_collection(&self) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
+        if let Some(error) = &self.query.list_error {
+            return Err(error.clone());
+        }
         let options = DeleteOptions::of(self.body, self.query)?;
         let selected = read::select(&self.inner.store, &rendering, self.namespace, self.query)?;
         let mut committed = false;

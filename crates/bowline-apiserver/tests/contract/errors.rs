@@ -58,34 +58,17 @@ async fn paths_that_lead_to_no_resource_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_method_that_a_path_does_not_have_is_not_allowed() {
+async fn methods_that_no_resource_has_are_not_allowed() {
     let env = Env::new().await;
     let maps = env.core("configmaps");
-    let (map, pod_status) = (format!("{maps}/a"), format!("{}/a/status", env.core("pods")));
     let foo = Method::from_bytes(b"FOO").expect("a method may be called so");
-    for (method, path) in [
-        (Method::POST, map.as_str()),
-        (Method::OPTIONS, &map),
-        (Method::HEAD, &map),
-        (foo.clone(), &map),
-        (Method::PUT, &maps),
-        (Method::PATCH, &maps),
-        (Method::HEAD, &maps),
-        (foo, &maps),
-        (Method::POST, "/api/v1/configmaps"),
-        (Method::PUT, "/api/v1/configmaps"),
-        (Method::DELETE, "/api/v1/configmaps"),
-        (Method::POST, &pod_status),
-        (Method::DELETE, &pod_status),
-        (Method::DELETE, "/api/v1/namespaces"),
-    ] {
-        let is_head = method == Method::HEAD;
-        let answer = env.call(method.clone(), path, &JSON, if is_head { "" } else { "{}" }).await;
-        assert_eq!(answer.code, 405, "{method} {path}: {:#}", answer.body);
-        if !is_head {
+    for path in [maps.clone(), format!("{maps}/a"), format!("{}/a/status", env.core("pods"))] {
+        for method in [Method::OPTIONS, Method::TRACE, foo.clone()] {
+            let answer = env.call(method, &path, &JSON, "{}").await;
             let message = "the server does not allow this method on the requested resource";
             assert_eq!(answer.expect_status(405, "MethodNotAllowed", message)["details"], json!({}));
         }
+        assert_eq!(env.call(Method::HEAD, &path, &[], "").await.code, 405, "{path}");
     }
 }
 
@@ -281,32 +264,6 @@ async fn a_body_of_more_than_3_mib_is_too_large() {
 }
 
 #[tokio::test]
-async fn an_object_of_another_kind_is_refused() {
-    let env = Env::new().await;
-    for (kind, api_version, expected) in [
-        ("Secret", "v1", "Secret in version \"v1\" cannot be handled as a ConfigMap: "),
-        ("Deployment", "apps/v1", "Deployment in version \"v1\" cannot be handled as a ConfigMap: "),
-        (
-            "Nothing",
-            "v1",
-            "Nothing in version \"v1\" cannot be handled as a ConfigMap: no kind \"Nothing\" is registered for version \
-             \"v1\" in scheme ",
-        ),
-        (
-            "ConfigMap",
-            "v2",
-            "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for \
-             version \"v2\" in scheme ",
-        ),
-    ] {
-        let object = json!({"kind": kind, "apiVersion": api_version, "metadata": {"name": "a"}});
-        let status = post(&env, &object.to_string()).await.expect(400);
-        assert_eq!(status["reason"], "BadRequest");
-        assert!(message(&status).starts_with(expected), "{status:#}");
-    }
-}
-
-#[tokio::test]
 async fn an_object_that_says_nonsense_of_its_kind_is_refused() {
     let env = Env::new().await;
     let bad_version = r#"{"kind":"ConfigMap","apiVersion":"a/b/c"}"#;
@@ -322,38 +279,6 @@ async fn an_object_that_says_nonsense_of_its_kind_is_refused() {
         );
         post(&env, body).await.expect_status(400, "BadRequest", &expected);
     }
-}
-
-#[tokio::test]
-async fn a_field_of_the_wrong_type_is_refused_with_its_name() {
-    let env = Env::new().await;
-    for (body, error) in [
-        (json!({"metadata": 5}), "number into Go struct field ConfigMap.metadata of type v1.ObjectMeta"),
-        (
-            json!({"metadata": {"name": 5}}),
-            "number into Go struct field ObjectMeta.metadata.name of type string",
-        ),
-        (json!({"data": 5}), "number into Go struct field ConfigMap.data of type map[string]string"),
-        (json!({"data": {"k": 5}}), "number into Go struct field ConfigMap.data of type string"),
-        (json!({"immutable": "x"}), "string into Go struct field ConfigMap.immutable of type bool"),
-        (
-            json!({"metadata": {"labels": {"a": 1}}}),
-            "number into Go struct field ObjectMeta.metadata.labels of type string",
-        ),
-        (
-            json!({"metadata": {"finalizers": "x"}}),
-            "string into Go struct field ObjectMeta.metadata.finalizers of type []string",
-        ),
-    ] {
-        let expected = format!(
-            "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal {error}"
-        );
-        post(&env, &body.to_string()).await.expect_status(400, "BadRequest", &expected);
-    }
-    let time = json!({"metadata": {"name": "a", "creationTimestamp": "x"}});
-    let expected = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: parsing time \"x\" as \
-                    \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"";
-    post(&env, &time.to_string()).await.expect_status(400, "BadRequest", expected);
 }
 
 #[tokio::test]
@@ -411,63 +336,6 @@ async fn parameters_that_are_no_parameters_are_not_looked_at() {
     for query in ["labelSelector=%zz", "%zz=1", "a;b", "labelSelector=a;b", "&&", "=1"] {
         assert_eq!(env.get(&format!("{maps}?{query}")).await.code, 200, "{query}");
     }
-}
-
-#[tokio::test]
-async fn options_of_writes_are_validated_like_objects() {
-    let env = Env::new().await;
-    let maps = env.core("configmaps");
-    let long = "a".repeat(129);
-    for (query, field, reason, error) in [
-        (
-            "dryRun=x",
-            "dryRun",
-            "FieldValueNotSupported",
-            "Unsupported value: [\"x\"]: supported values: \"All\"",
-        ),
-        (
-            "dryRun=",
-            "dryRun",
-            "FieldValueNotSupported",
-            "Unsupported value: [\"\"]: supported values: \"All\"",
-        ),
-        (
-            "fieldValidation=x",
-            "fieldValidation",
-            "FieldValueNotSupported",
-            "Unsupported value: \"x\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
-        ),
-        (
-            "fieldManager=%07",
-            "fieldManager",
-            "FieldValueInvalid",
-            "Invalid value: \"\\a\": invalid character U+0007 (at position 0)",
-        ),
-        (
-            &format!("fieldManager={long}"),
-            "fieldManager",
-            "FieldValueTooLong",
-            "Too long: may not be more than 128 bytes",
-        ),
-    ] {
-        let (post, put) = (Method::POST, Method::PUT);
-        for (method, path, options) in
-            [(post, maps.clone(), "CreateOptions"), (put, format!("{maps}/a"), "UpdateOptions")]
-        {
-            let body = json!({"metadata": {"name": "a"}});
-            let answer = env.call(method, &format!("{path}?{query}"), &JSON, body).await;
-            let expected = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {error}");
-            let status = answer.expect_status(422, "Invalid", &expected);
-            assert_eq!(
-                status["details"],
-                json!({
-                    "group": "meta.k8s.io", "kind": options,
-                    "causes": [{"reason": reason, "message": error, "field": field}],
-                })
-            );
-        }
-    }
-    assert_eq!(env.get(&format!("{maps}/a")).await.code, 404, "nothing was written");
 }
 
 #[tokio::test]
