@@ -4,6 +4,7 @@ mod arguments;
 mod go;
 mod process;
 mod report;
+mod scenario;
 mod subject;
 mod workqueue;
 
