@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use crate::Disconnected;
+use crate::indent::indented;
 
 /// The body of a response.
 ///
@@ -36,6 +37,16 @@ impl Body {
     /// Chunks that are made one after the other, when the client has taken the one before.
     pub(crate) fn chunks(chunks: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
         Self(Source::Chunks(Box::new(chunks)))
+    }
+
+    /// For people to read. What comes when something happens stays as it is: a frame is a line.
+    pub(crate) fn indented(self) -> Self {
+        let whole = match self.0 {
+            Source::Whole(Some(bytes)) => bytes,
+            Source::Chunks(chunks) => Bytes::from(chunks.collect::<Vec<_>>().concat()),
+            other => return Self(other),
+        };
+        Self::from(Bytes::from(indented(&whole)))
     }
 
     /// Chunks made by `step`, each from the state that the last one left, until it gives none.
@@ -148,12 +159,11 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Disconnected>>> {
         let this = &mut *self;
-        let future = match &mut this.future {
-            Some(future) => future,
-            None => {
-                let Some(state) = this.state.take() else { return Poll::Ready(None) };
-                this.future.insert(Box::pin((this.step)(state)))
-            }
+        let future = if let Some(future) = &mut this.future {
+            future
+        } else {
+            let Some(state) = this.state.take() else { return Poll::Ready(None) };
+            this.future.insert(Box::pin((this.step)(state)))
         };
         let next = ready!(future.as_mut().poll(cx));
         this.future = None;

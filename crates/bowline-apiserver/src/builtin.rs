@@ -3,25 +3,35 @@
 mod fields;
 mod rules;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
-use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status, set_defaults};
+use bowline_machinery::{
+    FieldError, GroupVersionKind, NameValidator, Status, StoredForm, set_defaults, stored_form,
+    validate_builtin, validate_builtin_update,
+};
 use serde_json::Value;
 
-use crate::object::{child_mut, into_map, metadata_mut};
+use crate::admission::Admission;
+use crate::object::{into_map, metadata_mut};
 use crate::registry::Resources;
 use crate::request::Verb;
 use crate::resource::{Behaviour, Generation, Names, Part, Resource, Scale, Subresource};
 use crate::server::Store;
 use crate::subresource;
 
-use rules::Rules;
+use rules::{Rules, StatusMetadata};
 
 /// A kind whose type is one of Go's.
 struct Builtin {
     gvk: GroupVersionKind,
     go_type: TypeRef,
     rules: Rules,
-    has_status: bool,
+    /// What Go writes of a status that nobody set, for kinds whose status is written apart.
+    empty_status: Option<Value>,
+    alone: Mutex<()>,
+    /// The form in which objects are stored, and its type, if it is another.
+    stored: Option<(StoredForm, TypeRef)>,
 }
 
 /// Adds every built-in resource that this server has.
@@ -52,7 +62,14 @@ fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
         })
         .collect();
     let has_status = subresources.iter().any(|below| below.name == "status");
+    let empty_status = has_status.then(|| {
+        let empty = go_type.normalise(serde_json::json!({}), UnknownFields::Ignore);
+        empty.ok().and_then(|mut empty| empty.value.get_mut("status").map(Value::take)).unwrap_or_default()
+    });
     let rules = Rules::of(&gvk);
+    let stored = stored_form(facts.group, facts.version, facts.kind)
+        .and_then(|form| Some((form, facts::type_of(form.group, form.version, facts.kind)?)));
+    let group = stored.map_or(facts.group, |(form, _)| form.group);
     Some(Resource {
         names: Names {
             plural: facts.resource.to_owned(),
@@ -62,12 +79,19 @@ fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
             categories: facts.categories.iter().map(|name| (*name).to_owned()).collect(),
         },
         namespaced: facts.namespaced,
-        table: store.create_table(&rules.table(facts.group, facts.resource)),
+        table: store.create_table(&table(group, facts.resource)),
         verbs,
         subresources,
         schema_text: None,
         head: Resource::head(&gvk.kind, &gvk.group_version().to_string()),
-        behaviour: Box::new(Builtin { gvk: gvk.clone(), go_type, rules, has_status }),
+        behaviour: Box::new(Builtin {
+            gvk: gvk.clone(),
+            go_type,
+            rules,
+            empty_status,
+            alone: Mutex::new(()),
+            stored,
+        }),
         gvk,
     })
 }
@@ -108,51 +132,67 @@ impl Behaviour for Builtin {
     }
 
     fn from_storage(&self, object: Value) -> Value {
-        match self.rules.from_storage {
-            Some(convert) => convert(object),
+        match self.stored {
+            Some((form, _)) => normalised(self.go_type, (form.from)(object)),
             None => object,
         }
     }
 
     fn reads_as_stored(&self) -> bool {
-        self.rules.from_storage.is_none()
+        self.stored.is_none()
     }
 
     fn to_storage(&self, object: Value) -> Value {
-        match self.rules.to_storage {
-            Some(convert) => convert(object),
+        match self.stored {
+            Some((form, go_type)) => normalised(go_type, (form.to)(object)),
             None => object,
         }
     }
 
+    fn admit(
+        &self,
+        admission: &Admission<'_>,
+        part: Part,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        (self.rules.admit)(admission, part, new, old)
+    }
+
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        self.rules.alone.then(|| self.alone.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn prepare_create(&self, object: &mut Value) {
-        if self.has_status {
-            reset_status(object, None);
+        if let Some(empty) = self.empty_status.as_ref().filter(|_| !self.rules.keeps_sent_status) {
+            set_field(object, "status", Some(empty).filter(|status| !status.is_null()));
         }
         (self.rules.prepare_create)(object);
     }
 
     fn prepare_update(&self, part: Part, new: &mut Value, old: &Value) {
         match part {
-            Part::Main if self.has_status => reset_status(new, Some(old)),
+            Part::Main if self.empty_status.is_some() => set_field(new, "status", old.get("status")),
             Part::Main | Part::Binding => {}
-            Part::Status => keep_all_but(new, old, &["status", "metadata"]),
+            Part::Status => {
+                keep_all_but(new, old, &["status", "metadata"]);
+                keep_metadata(new, old, self.rules.status_metadata);
+            }
+            Part::Approval => {
+                let conditions = new.pointer("/status/conditions").cloned();
+                keep_all_but(new, old, &["metadata"]);
+                set_field(object_field(new, "status"), "conditions", conditions.as_ref());
+            }
             Part::Finalize => {
                 let finalizers = new.pointer("/spec/finalizers").cloned();
-                keep_all_but(new, old, &[]);
-                let spec = child_mut(new, "spec");
-                match finalizers {
-                    Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers),
-                    None => spec.remove("finalizers"),
-                };
+                keep_all_but(new, old, &["metadata"]);
+                set_field(object_field(new, "spec"), "finalizers", finalizers.as_ref());
             }
             Part::EphemeralContainers => {
                 let containers = new.pointer("/spec/ephemeralContainers").cloned();
-                keep_all_but(new, old, &[]);
-                if let Some(containers) = containers {
-                    let spec = child_mut(new, "spec");
-                    spec.insert("ephemeralContainers".to_owned(), containers);
-                }
+                keep_all_but(new, old, &["metadata"]);
+                keep_metadata(new, old, StatusMetadata::Kept);
+                set_field(object_field(new, "spec"), "ephemeralContainers", containers.as_ref());
             }
         }
         (self.rules.prepare_update)(part, new, old);
@@ -163,11 +203,20 @@ impl Behaviour for Builtin {
     }
 
     fn validate(&self, object: &Value) -> Vec<FieldError> {
-        (self.rules.validate)(object)
+        let GroupVersionKind { group, kind, .. } = &self.gvk;
+        let mut errors = validate_builtin(group, kind, object);
+        errors.extend((self.rules.validate)(object));
+        errors
     }
 
     fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
-        (self.rules.validate_update)(part, new, old)
+        let GroupVersionKind { group, kind, .. } = &self.gvk;
+        let mut errors = match part {
+            Part::Main => validate_builtin_update(group, kind, new, old),
+            _ => Vec::new(),
+        };
+        errors.extend((self.rules.validate_update)(part, new, old));
+        errors
     }
 
     fn generation(&self) -> Generation {
@@ -183,8 +232,13 @@ impl Behaviour for Builtin {
         fields::names(&self.gvk).iter().map(|name| (*name).to_owned()).collect()
     }
 
-    fn unknown_field(&self, field: &str) -> String {
-        fields::unknown(&self.gvk, field)
+    fn field_named(&self, asked: &str) -> Result<String, String> {
+        fields::named(&self.gvk, asked)
+    }
+
+    fn blank(&self) -> Value {
+        let nothing = Value::Object(serde_json::Map::new());
+        self.go_type.normalise(nothing, UnknownFields::Report).map_or(Value::Null, |blank| blank.value)
     }
 
     fn allows_create_on_update(&self) -> bool {
@@ -200,7 +254,7 @@ impl Behaviour for Builtin {
     }
 
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
-        self.rules.grace_period.and_then(|grace| grace(object, asked))
+        self.rules.grace_period.map(|grace| grace(object, asked))
     }
 
     fn prepare_delete(&self, object: &mut Value) {
@@ -209,6 +263,18 @@ impl Behaviour for Builtin {
 
     fn check_delete(&self, name: &str) -> Result<(), Status> {
         rules::check_delete(&self.gvk, name)
+    }
+
+    fn wants_qualified_finalizers(&self) -> bool {
+        self.rules.qualified_finalizers
+    }
+
+    fn terminates(&self) -> bool {
+        self.rules.terminates
+    }
+
+    fn is_held(&self, object: &Value) -> bool {
+        (self.rules.is_held)(object)
     }
 
     fn cleanup_finalizer(&self) -> Option<&'static str> {
@@ -228,23 +294,62 @@ impl Behaviour for Builtin {
     }
 }
 
-/// The status is the one before; that of a new object is what Go makes of nothing.
-fn reset_status(object: &mut Value, old: Option<&Value>) {
+/// Where objects are kept.
+fn table(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+/// An object as Go would write it, once it has another type.
+fn normalised(go_type: TypeRef, mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    match go_type.normalise(object.clone(), UnknownFields::Ignore) {
+        Ok(normalised) => normalised.value,
+        // Conversion makes values of the right types.
+        Err(_) => object,
+    }
+}
+
+/// A field of an object, which is made one if it is not.
+fn object_field<'a>(object: &'a mut Value, name: &str) -> &'a mut Value {
+    into_map(object).entry(name).or_insert_with(|| serde_json::json!({}))
+}
+
+/// Sets a field, or removes it.
+fn set_field(object: &mut Value, name: &str, value: Option<&Value>) {
     let fields = into_map(object);
-    match old.and_then(|old| old.get("status")) {
-        Some(status) => fields.insert("status".to_owned(), status.clone()),
-        None => fields.remove("status"),
+    match value {
+        Some(value) => fields.insert(name.to_owned(), value.clone()),
+        None => fields.remove(name),
     };
 }
 
 /// All fields are as before, but for some.
 fn keep_all_but(new: &mut Value, old: &Value, free: &[&str]) {
-    let is_free = |name: &String| free.contains(&name.as_str()) || name == "metadata";
+    let is_free = |name: &String| free.contains(&name.as_str());
     let fields = into_map(new);
     fields.retain(|name, _| is_free(name));
     for (name, value) in old.as_object().into_iter().flatten() {
         if !is_free(name) {
             fields.insert(name.clone(), value.clone());
         }
+    }
+}
+
+/// What an update of a part may not change in the metadata is as before.
+fn keep_metadata(new: &mut Value, old: &Value, rule: StatusMetadata) {
+    let kept: &[&str] = match rule {
+        StatusMetadata::Free => &[],
+        StatusMetadata::KeepsLabels => &["labels"],
+        StatusMetadata::KeepsOwners => &["ownerReferences"],
+        StatusMetadata::Kept => {
+            &["annotations", "deletionTimestamp", "finalizers", "generation", "labels", "ownerReferences"]
+        }
+    };
+    let metadata = object_field(new, "metadata");
+    for field in kept {
+        set_field(metadata, field, old.get("metadata").and_then(|metadata| metadata.get(field)));
     }
 }

@@ -1,6 +1,8 @@
 //! From the bytes of a request to an object of the kind it should be.
 
-use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
+use std::fmt::Write as _;
+
+use bowline_machinery::{FieldError, FieldPath, GroupKind, GroupVersionKind, Status, facts};
 use serde_json::Value;
 
 use crate::resource::{FieldValidation, Resource};
@@ -25,8 +27,20 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Decoded, Status
     })?;
     let mut complaints = Vec::new();
     let object = of_kind(resource, parsed.value, &mut complaints)?;
+    if complaints.len() > 1 {
+        sort(&mut complaints, body);
+    }
     complaints.extend(parsed.duplicates);
     Ok(Decoded { object, complaints })
+}
+
+/// Unknown fields are told in the order in which a client sent them.
+fn sort(complaints: &mut Vec<String>, body: &[u8]) {
+    const BEGIN: &str = "unknown field \"";
+    let path = |complaint: &String| Some(complaint.strip_prefix(BEGIN)?.strip_suffix('"')?.to_owned());
+    let Some(mut paths) = complaints.iter().map(path).collect::<Option<Vec<_>>>() else { return };
+    bowline_machinery::sort_by_place(body, &mut paths);
+    *complaints = paths.into_iter().map(|path| format!("{BEGIN}{path}\"")).collect();
 }
 
 /// Sees to it that a value is an object of the resource's kind.
@@ -36,9 +50,19 @@ pub(crate) fn of_kind(
     complaints: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let kind = &resource.gvk.kind;
+    if value.is_null() && !resource.behaviour.items_have_kind() {
+        value = Value::Object(serde_json::Map::new());
+    }
     if !value.is_object() {
+        let found = match value {
+            Value::Array(_) => "array",
+            Value::String(_) => "string",
+            Value::Number(_) => "number",
+            _ => "bool",
+        };
         return Err(Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): it is not a JSON object"
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
+             error: json: cannot unmarshal {found} into an object"
         )));
     }
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -66,21 +90,38 @@ pub(crate) fn of_kind(
             FieldError::invalid(&FieldPath::new("kind"), sent_kind.as_str(), format!("must be {kind}"));
         return Err(Status::invalid(&GroupKind::new(&resource.gvk.group, &sent_kind), name, &[error]));
     }
-    let kind_differs = !sent_kind.is_empty() && sent_kind != *kind;
-    let version_differs = !sent_version.is_empty() && sent_version != expected_version;
-    if kind_differs || version_differs {
-        let kind_sent = if sent_kind.is_empty() { kind } else { &sent_kind };
-        let version = sent_version.rsplit('/').next().unwrap_or_default();
-        return Err(Status::bad_request(format!(
-            "{kind_sent} in version {version:?} cannot be handled as a {kind}: the request is for {expected_version}, \
-             Kind={kind}"
-        )));
-    }
+    check_kind(resource, &sent_version, &sent_kind)?;
     if let Some(fields) = value.as_object_mut() {
         fields.remove("apiVersion");
         fields.remove("kind");
     }
     resource.behaviour.normalise(value, complaints)
+}
+
+/// A built-in object need not say what it is, but must not say something else.
+fn check_kind(resource: &Resource, sent_version: &str, sent_kind: &str) -> Result<(), Status> {
+    let GroupVersionKind { group, kind, .. } = &resource.gvk;
+    let expected_version = resource.api_version();
+    let version = if sent_version.is_empty() { expected_version.as_str() } else { sent_version };
+    let sent_kind = if sent_kind.is_empty() { kind.as_str() } else { sent_kind };
+    if sent_kind == kind && version == expected_version {
+        return Ok(());
+    }
+    let (sent_group, short) = version.split_once('/').unwrap_or(("", version));
+    let is_known = facts::type_of(sent_group, short, sent_kind).is_some();
+    if is_known && sent_kind == kind && sent_group == group {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected_version})"
+        )));
+    }
+    let why = if is_known {
+        // The names of Go's packages: that of the version, and that of all versions together.
+        let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or_default() };
+        format!("converting ({short}.{sent_kind}) to ({package}.{kind}): unknown conversion")
+    } else {
+        format!("no kind {sent_kind:?} is registered for version {version:?}")
+    };
+    Err(Status::bad_request(format!("{sent_kind} in version {short:?} cannot be handled as a {kind}: {why}")))
 }
 
 /// Puts `apiVersion` and `kind` on an object.
@@ -91,18 +132,12 @@ pub(crate) fn put_kind(object: &mut Value, resource: &Resource) {
     }
 }
 
-pub(crate) fn field_validation(value: &str) -> Result<FieldValidation, Status> {
+/// How a request wants fields to be taken that are not understood. What it may say was checked before.
+pub(crate) fn field_validation(value: &str) -> FieldValidation {
     match value {
-        "" | "Warn" => Ok(FieldValidation::Warn),
-        "Ignore" => Ok(FieldValidation::Ignore),
-        "Strict" => Ok(FieldValidation::Strict),
-        other => {
-            let path = bowline_machinery::FieldPath::new("fieldValidation");
-            let error =
-                bowline_machinery::FieldError::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
-            let kind = bowline_machinery::GroupKind::new("meta.k8s.io", "CreateOptions");
-            Err(Status::invalid(&kind, "", &[error]))
-        }
+        "Ignore" => FieldValidation::Ignore,
+        "Strict" => FieldValidation::Strict,
+        _ => FieldValidation::Warn,
     }
 }
 
@@ -118,9 +153,20 @@ pub(crate) fn strict_error(resource: &Resource, complaints: &[String]) -> Status
     ))
 }
 
-/// The beginning of a body, for a message.
+/// The beginning of a body, for a message: as it is if it could be an object, else in hexadecimal.
 fn excerpt(body: &[u8]) -> String {
     const SHOWN: usize = 30;
-    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).into_owned();
-    if body.len() > SHOWN { format!("{text} ...") } else { text }
+    let shown = &body[..body.len().min(SHOWN)];
+    let mut text = match shown.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        }),
+    };
+    if body.len() > SHOWN {
+        text.push_str(" ...");
+    }
+    text
 }

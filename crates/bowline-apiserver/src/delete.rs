@@ -1,12 +1,17 @@
 //! Deleting: at once, or when finalizers and grace periods allow it.
 
-use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bowline_machinery::facts::{self, UnknownFields};
+use bowline_machinery::{FieldError, FieldPath, GroupKind, GroupResource, Status};
+use bowline_storage::Record;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::object::{self, finalizers, meta_str, metadata, metadata_mut, set_finalizers};
+use crate::object::{self, Meta, finalizers, meta_str, metadata, metadata_mut, set_finalizers};
 use crate::query::Query;
-use crate::resource::Generation;
+use crate::resource::Resource;
 use crate::write::{Outcome, Write};
 
 const ORPHAN: &str = "orphan";
@@ -35,7 +40,7 @@ pub(crate) struct Preconditions {
 impl DeleteOptions {
     /// From the body if there is one, else from the parameters.
     pub(crate) fn of(body: &[u8], query: &Query) -> Result<Self, Status> {
-        let mut options: Self = if body.is_empty() {
+        let mut options = if body.is_empty() {
             Self {
                 grace_period_seconds: query.grace_period_seconds,
                 orphan_dependents: query.orphan_dependents,
@@ -43,13 +48,37 @@ impl DeleteOptions {
                 ..Self::default()
             }
         } else {
-            serde_json::from_slice(body)
-                .map_err(|error| Status::bad_request(format!("the DeleteOptions cannot be read: {error}")))?
+            Self::read(body)?
         };
         let dry_run = options.dry_run.get_or_insert_default();
         dry_run.extend(query.dry_run.iter().cloned());
+        crate::write::check_options(query, dry_run, "DeleteOptions")?;
         options.check()?;
         Ok(options)
+    }
+
+    fn read(body: &[u8]) -> Result<Self, Status> {
+        let parsed = bowline_machinery::parse_json(body).map_err(|error| {
+            Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+        })?;
+        let text = |field: &str| parsed.value.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (version, kind) = (text("apiVersion"), text("kind"));
+        if !matches!(kind, "" | "DeleteOptions") {
+            let version = if version.is_empty() { "meta.k8s.io/v1" } else { version };
+            return Err(Status::bad_request(format!(
+                "no kind {kind:?} is registered for version {version:?}"
+            )));
+        }
+        let kind = facts::type_of("", "v1", "DeleteOptions");
+        let value = match kind {
+            Some(kind) => {
+                kind.normalise(parsed.value, UnknownFields::Ignore)
+                    .map_err(|error| Status::bad_request(error.to_string()))?
+                    .value
+            }
+            None => parsed.value,
+        };
+        serde_json::from_value(value).map_err(|error| Status::bad_request(error.to_string()))
     }
 
     fn check(&self) -> Result<(), Status> {
@@ -68,7 +97,7 @@ impl DeleteOptions {
             errors.push(FieldError::not_supported(
                 &path,
                 policy.as_str(),
-                &["Background", "Foreground", "Orphan"],
+                &["Foreground", "Background", "Orphan", "nil"],
             ));
         }
         if errors.is_empty() {
@@ -77,102 +106,198 @@ impl DeleteOptions {
         Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
     }
 
-    pub(crate) fn dry_run(&self) -> Result<bool, Status> {
-        crate::write::dry_run(self.dry_run.as_deref().unwrap_or_default(), "DeleteOptions")
+    /// Whether an object with this uid and revision is the one that is to be deleted. Namespaces say it in their own
+    /// words.
+    pub(crate) fn check_record(
+        &self,
+        resource: &Resource,
+        uid: &str,
+        revision: &str,
+        name: &str,
+    ) -> Result<(), Status> {
+        let Some(wanted) = &self.preconditions else { return Ok(()) };
+        let conflict = |field: &str, wanted: &str, present: &str, perhaps: &str| {
+            if resource.behaviour.terminates() && resource.behaviour.cleanup_finalizer().is_none() {
+                let why = format!(
+                    "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {present}"
+                );
+                return Err(Status::conflict(&resource.group_resource(), name, &why));
+            }
+            let why = format!(
+                "the {field} in the precondition ({wanted}) does not match the {field} in record ({present}). The \
+                 object might have been {perhaps}"
+            );
+            let kind = GroupResource::new(&resource.gvk.group, &resource.gvk.kind);
+            Err(Status::conflict(&kind, name, &why))
+        };
+        match (&wanted.uid, &wanted.resource_version) {
+            (Some(wanted), _) if wanted != uid => conflict("UID", wanted, uid, "deleted and then recreated"),
+            (_, Some(wanted)) if wanted != revision => {
+                conflict("ResourceVersion", wanted, revision, "modified")
+            }
+            _ => Ok(()),
+        }
     }
+
+    /// Whether nothing is to be changed.
+    pub(crate) fn dry_run(&self) -> bool {
+        self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
+    }
+}
+
+/// How a delete goes on.
+enum Grace {
+    /// The object is marked, or marked anew, with an end to come.
+    Given,
+    /// It was marked before, and nothing changes.
+    Pending,
+    /// There is none.
+    None,
 }
 
 impl Write<'_> {
     /// Deletes an object, or marks it as to be deleted if something keeps it.
     pub(crate) fn delete(&mut self, name: &str, options: &DeleteOptions) -> Result<Outcome, Status> {
         let resource = self.resource;
-        let group_resource = resource.group_resource();
         let key = object::key(self.namespace, name);
         for _ in 0..ATTEMPTS {
             let Some(record) = self.store.get(resource.table, &key) else {
-                return Err(Status::not_found(&group_resource, name));
+                return Err(Status::not_found(&resource.group_resource(), name));
             };
-            if let Some(preconditions) = &options.preconditions {
-                check(preconditions, &record.meta.uid, &record.revision.to_string())
-                    .map_err(|why| Status::conflict(&group_resource, name, &why))?;
-            }
-            let mut object = resource.decode(&record.body)?;
-            let mut kept_by = finalizers_after(options, finalizers(&object));
-            let marked = metadata(&object).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"));
-            let cleanup = resource.behaviour.cleanup_finalizer().filter(|_| !marked);
-            if let Some(cleanup) = cleanup.filter(|cleanup| !kept_by.iter().any(|kept| kept == cleanup)) {
-                kept_by.push(cleanup.to_owned());
-            }
-            let changed = kept_by != finalizers(&object);
-            set_finalizers(&mut object, kept_by.clone());
-            let grace = resource.behaviour.grace_period(&object, options.grace_period_seconds);
-            let waits_for_itself = object
-                .pointer("/spec/finalizers")
-                .and_then(Value::as_array)
-                .is_some_and(|own| !own.is_empty());
-            let done = if kept_by.is_empty() && grace.unwrap_or(0) == 0 && !waits_for_itself {
-                self.remove(&key, &record, resource.behaviour.to_storage(object))?
+            options.check_record(resource, &record.meta.uid, &record.revision.to_string(), name)?;
+            let object = resource.decode(&record.body)?;
+            let done = if !resource.behaviour.terminates() {
+                self.delete_or_mark(&key, &record, object, options)?
+            } else if !is_marked(&object) {
+                self.terminate(&key, &record, object, options)?
+            } else if resource.behaviour.is_held(&object) {
+                Some(Outcome::Stored { record, created: false, changed: false })
             } else {
-                let marked = self.mark(&mut object, grace.unwrap_or(0));
-                if !marked && !changed {
-                    return Ok(Outcome::Stored { record, created: false, changed: false });
-                }
-                resource.behaviour.prepare_delete(&mut object);
-                self.commit(&key, &record, resource.behaviour.to_storage(object))?
+                self.delete_or_mark(&key, &record, object, options)?
             };
             if let Some(outcome) = done {
                 return Ok(outcome);
             }
         }
-        Err(Status::conflict(&group_resource, name, "somebody else keeps changing it"))
+        Err(Status::conflict(&resource.group_resource(), name, "somebody else keeps changing it"))
     }
 
-    /// Notes when an object is to go. Whether that changed anything: the earliest time counts.
-    fn mark(&self, object: &mut Value, grace: i64) -> bool {
-        let grace = grace.max(0);
-        let now = self.clock.wall();
-        let marked = metadata(object).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"));
-        if marked {
-            let present = metadata(object)
-                .and_then(|metadata| metadata.get("deletionGracePeriodSeconds"))
-                .and_then(Value::as_i64)
-                .unwrap_or(0);
-            if grace >= present {
-                return false;
+    fn delete_or_mark(
+        &self,
+        key: &str,
+        record: &Arc<Record<Meta>>,
+        mut object: Value,
+        options: &DeleteOptions,
+    ) -> Result<Option<Outcome>, Status> {
+        let grace = self.give_grace(&mut object, options.grace_period_seconds);
+        if matches!(grace, Grace::Pending) {
+            return Ok(Some(Outcome::Stored { record: record.clone(), created: false, changed: false }));
+        }
+        let kept_by = finalizers_after(options, finalizers(&object));
+        let is_kept = !kept_by.is_empty();
+        set_finalizers(&mut object, kept_by);
+        match grace {
+            Grace::Given => {
+                let seconds = grace_seconds(&object).unwrap_or(0);
+                let stored = self.resource.behaviour.to_storage(object);
+                match self.commit(key, record, stored)? {
+                    // Everybody sees that it is to go before it goes.
+                    Some(Outcome::Stored { record, .. }) if !is_kept && seconds == 0 => {
+                        Ok(self.remove(key, &record)?.map(|object| self.gone(object)))
+                    }
+                    done => Ok(done),
+                }
             }
+            _ if is_kept => {
+                self.mark(&mut object);
+                self.commit(key, record, self.resource.behaviour.to_storage(object))
+            }
+            _ => Ok(self.remove(key, record)?.map(|object| self.gone(object))),
         }
-        let seconds = std::time::Duration::from_secs(grace.unsigned_abs());
-        let at = object::timestamp(now + seconds);
+    }
+
+    /// Marks an object of a kind that ends in its own time.
+    fn terminate(
+        &self,
+        key: &str,
+        record: &Arc<Record<Meta>>,
+        mut object: Value,
+        options: &DeleteOptions,
+    ) -> Result<Option<Outcome>, Status> {
         let behaviour = &self.resource.behaviour;
-        let moves = behaviour.generation() != Generation::None && behaviour.cleanup_finalizer().is_none();
-        let metadata = metadata_mut(object);
-        metadata.insert("deletionTimestamp".to_owned(), at.into());
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), grace.into());
-        if !marked
-            && moves
-            && let Some(generation) = metadata.get("generation").and_then(Value::as_i64)
-            && generation > 0
-        {
-            metadata.insert("generation".to_owned(), (generation + 1).into());
+        let mut kept_by = finalizers(&object);
+        match behaviour.cleanup_finalizer() {
+            Some(cleanup) if kept_by.iter().any(|kept| kept == cleanup) => {}
+            Some(cleanup) => kept_by.push(cleanup.to_owned()),
+            None => kept_by = finalizers_after(options, kept_by),
         }
-        true
+        set_finalizers(&mut object, kept_by);
+        let now = object::timestamp(self.clock.wall());
+        metadata_mut(&mut object).insert("deletionTimestamp".to_owned(), now.into());
+        behaviour.prepare_delete(&mut object);
+        self.commit(key, record, behaviour.to_storage(object))
+    }
+
+    /// Notes when an object is to go, for kinds that take their time.
+    fn give_grace(&self, object: &mut Value, asked: Option<i64>) -> Grace {
+        let asked = asked.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let Some(seconds) = self.resource.behaviour.grace_period(object, asked) else { return Grace::None };
+        let now = self.clock.wall();
+        if !is_marked(object) {
+            move_generation(object);
+            set_end(object, now + Duration::from_secs(seconds.unsigned_abs()), seconds);
+            return Grace::Given;
+        }
+        match (grace_seconds(object).unwrap_or(0), asked) {
+            (0, _) => Grace::None,
+            // The grace can only become shorter.
+            (present, Some(seconds)) if seconds < present => {
+                let shorter = Duration::from_secs(present.abs_diff(seconds));
+                let end = object::time(meta_str(object, "deletionTimestamp")).unwrap_or(now);
+                let end = end.checked_sub(shorter).unwrap_or(now);
+                if end < now {
+                    set_end(object, now, seconds.min(1));
+                } else {
+                    set_end(object, end, seconds);
+                }
+                Grace::Given
+            }
+            _ => Grace::Pending,
+        }
+    }
+
+    /// Marks an object that goes as soon as nothing keeps it.
+    fn mark(&self, object: &mut Value) {
+        let now = self.clock.wall();
+        if !is_marked(object) {
+            move_generation(object);
+        }
+        let end = object::time(meta_str(object, "deletionTimestamp"));
+        set_end(object, end.filter(|end| *end <= now).unwrap_or(now), 0);
     }
 }
 
-fn check(preconditions: &Preconditions, uid: &str, revision: &str) -> Result<(), String> {
-    if let Some(wanted) = &preconditions.uid
-        && wanted != uid
-    {
-        return Err(format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}"));
+/// That an object is to go changes what it asks for. Kinds without a generation may have one that a client sent.
+fn move_generation(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation > 0 {
+        metadata.insert("generation".to_owned(), (generation + 1).into());
     }
-    if let Some(wanted) = &preconditions.resource_version
-        && wanted != revision
-    {
-        return Err(format!(
-            "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {revision}"
-        ));
-    }
-    Ok(())
+}
+
+fn is_marked(object: &Value) -> bool {
+    metadata(object).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"))
+}
+
+fn grace_seconds(object: &Value) -> Option<i64> {
+    metadata(object)?.get("deletionGracePeriodSeconds")?.as_i64()
+}
+
+fn set_end(object: &mut Value, end: SystemTime, seconds: i64) {
+    let metadata = metadata_mut(object);
+    metadata.insert("deletionTimestamp".to_owned(), object::timestamp(end).into());
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), seconds.into());
 }
 
 /// Which finalizers an object has once it is known what is to become of its dependents.
@@ -187,16 +312,16 @@ fn finalizers_after(options: &DeleteOptions, mut present: Vec<String>) -> Vec<St
         (None, Some(false)) => (false, had_foreground),
         (None, None) => (had_orphan, had_foreground),
     };
-    let mut want = |name: &str, wanted: bool| {
-        let there = present.iter().any(|finalizer| finalizer == name);
-        if wanted && !there {
-            present.push(name.to_owned());
-        } else if !wanted && there {
-            present.retain(|finalizer| finalizer != name);
-        }
-    };
-    want(ORPHAN, orphan);
-    want(FOREGROUND, foreground);
+    if (orphan, foreground) == (had_orphan, had_foreground) {
+        return present;
+    }
+    present.retain(|finalizer| finalizer != ORPHAN && finalizer != FOREGROUND);
+    present.extend(
+        [(orphan, ORPHAN), (foreground, FOREGROUND)]
+            .into_iter()
+            .filter(|(wanted, _)| *wanted)
+            .map(|(_, name)| name.to_owned()),
+    );
     present
 }
 

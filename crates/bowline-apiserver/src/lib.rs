@@ -1,5 +1,6 @@
 //! The Kubernetes API in process: an API server that any kube client can be plugged into without a socket.
 
+mod admission;
 mod authentication;
 mod body;
 mod bootstrap;
@@ -7,15 +8,19 @@ mod builder;
 mod builtin;
 mod certificates;
 mod connection;
+mod continue_token;
 mod custom;
 mod decode;
 mod delete;
 mod discovery;
 mod health;
 mod hooks;
+mod indent;
 mod kubeconfig;
+mod list_options;
 mod negotiate;
 mod object;
+mod patch;
 mod query;
 mod read;
 mod registry;

@@ -10,45 +10,95 @@ pub(crate) enum Form {
     /// As they are.
     Object,
     /// `PartialObjectMetadata`, and its list.
-    Metadata,
+    Metadata {
+        /// Of `meta.k8s.io`.
+        version: &'static str,
+        /// Whether it is the list that is named.
+        list: bool,
+    },
+}
+
+impl Form {
+    pub(crate) fn is_metadata(self) -> bool {
+        matches!(self, Self::Metadata { .. })
+    }
 }
 
 /// What a body is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patch {
+pub(crate) enum PatchType {
     Json,
     Merge,
 }
 
-/// The first form in the `Accept` header that the server has.
-pub(crate) fn form(headers: &HeaderMap) -> Result<Form, Status> {
-    let mut asked = false;
-    for clause in clauses(headers) {
-        asked = true;
-        let mut parts = clause.split(';').map(str::trim);
-        let media = parts.next().unwrap_or_default();
-        if !matches!(media, "application/json" | "*/*" | "application/*") {
-            continue;
-        }
-        let (mut kind, mut group, mut version) = ("", "", "");
-        for parameter in parts {
-            match parameter.split_once('=') {
-                Some(("as", value)) => kind = value,
-                Some(("g", value)) => group = value,
-                Some(("v", value)) => version = value,
-                _ => {}
-            }
-        }
-        match (kind, group, version) {
-            ("", _, _) => return Ok(Form::Object),
-            ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => {
-                return Ok(Form::Metadata);
-            }
-            // Not a form that this server has: perhaps the next one is.
+/// The best form in the `Accept` header that the server has. Built-in kinds look at the bare types before, and know no
+/// `application/*`, as in kube-apiserver.
+pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
+    let clauses = by_quality(headers);
+    if clauses.is_empty() {
+        return Ok(Form::Object);
+    }
+    let bare = |clause: &&str| clause.split(';').next().unwrap_or_default().trim().to_owned();
+    let is_known = |media: String| matches!(media.as_str(), "application/json" | "*/*");
+    if !is_custom && !clauses.iter().map(bare).any(is_known) {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
+        let mut status = not_acceptable(message);
+        status.details = Some(Box::default());
+        return Err(status);
+    }
+    let forms = clauses.into_iter().find_map(form_of_clause);
+    forms.ok_or_else(|| not_acceptable("only the following media types are accepted: application/json"))
+}
+
+fn form_of_clause(clause: &str) -> Option<Form> {
+    let mut parts = clause.split(';').map(str::trim);
+    if !matches!(parts.next(), Some("application/json" | "*/*" | "application/*")) {
+        return None;
+    }
+    let (mut kind, mut group, mut version) = ("", "", "");
+    for parameter in parts {
+        match parameter.split_once('=') {
+            Some(("as", value)) => kind = value,
+            Some(("g", value)) => group = value,
+            Some(("v", value)) => version = value,
             _ => {}
         }
     }
-    if asked { Err(not_acceptable()) } else { Ok(Form::Object) }
+    let version = match version {
+        "v1" => "v1",
+        "v1beta1" => "v1beta1",
+        _ => "",
+    };
+    match (kind, group, version) {
+        ("", _, _) => Some(Form::Object),
+        ("PartialObjectMetadata", "meta.k8s.io", "v1" | "v1beta1") => {
+            Some(Form::Metadata { version, list: false })
+        }
+        ("PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => {
+            Some(Form::Metadata { version, list: true })
+        }
+        // Not a form that this server has: perhaps the next one is.
+        _ => None,
+    }
+}
+
+/// The clauses, those first that the client likes most; of those that it likes as much, exact types before wildcards.
+fn by_quality(headers: &HeaderMap) -> Vec<&str> {
+    let mut clauses: Vec<_> = clauses(headers).collect();
+    clauses.sort_by_cached_key(|clause| {
+        let quality = clause.split(';').filter_map(|part| part.trim().strip_prefix("q=")).next_back();
+        let quality = quality.and_then(|quality| quality.parse::<f32>().ok()).unwrap_or(1.0).clamp(0.0, 1.0);
+        // Thousandths are as fine as HTTP has them; the number is not negative and small.
+        #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1000")]
+        let thousandths = (quality * 1000.0) as i32;
+        (-thousandths, clause.starts_with("*/"), clause.contains("/*"))
+    });
+    clauses
+}
+
+/// Whether the client asks for JSON that people can read.
+pub(crate) fn is_pretty(headers: &HeaderMap) -> bool {
+    clauses(headers).next().is_some_and(|clause| clause.split(';').any(|part| part.trim() == "pretty=1"))
 }
 
 fn clauses(headers: &HeaderMap) -> impl Iterator<Item = &str> {
@@ -79,14 +129,8 @@ pub(crate) fn discovery_version(headers: &HeaderMap) -> Option<&'static str> {
     None
 }
 
-fn not_acceptable() -> Status {
-    let mut status = Status::failure(
-        406,
-        "NotAcceptable",
-        "only the following media types are accepted: application/json",
-    );
-    status.details = Some(bowline_machinery::StatusDetails::default());
-    status
+pub(crate) fn not_acceptable(message: impl Into<String>) -> Status {
+    Status::failure(406, "NotAcceptable", message)
 }
 
 fn media_type(headers: &HeaderMap) -> String {
@@ -105,15 +149,21 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
 }
 
 /// Which kind of patch a request carries.
-pub(crate) fn patch(headers: &HeaderMap) -> Result<Patch, Status> {
+pub(crate) fn patch(headers: &HeaderMap) -> Result<PatchType, Status> {
     match media_type(headers).as_str() {
-        "application/json-patch+json" => Ok(Patch::Json),
-        "application/merge-patch+json" => Ok(Patch::Merge),
-        other => Err(Status::unsupported_media_type(format!(
-            "the body of the request was in an unknown format ({other:?}) - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json; strategic merge patches and apply patches are \
-             not supported by this server yet"
+        "application/json-patch+json" => Ok(PatchType::Json),
+        "application/merge-patch+json" => Ok(PatchType::Merge),
+        kind @ ("application/strategic-merge-patch+json"
+        | "application/apply-patch+yaml"
+        | "application/apply-patch+cbor") => Err(Status::unsupported_media_type(format!(
+            "patches of type {kind} are not supported by this server yet - accepted media types include: \
+             application/json-patch+json, application/merge-patch+json"
         ))),
+        _ => {
+            let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
+            status.details = Some(Box::default());
+            Err(status)
+        }
     }
 }
 
@@ -124,12 +174,12 @@ mod tests {
     use super::*;
 
     fn accepting(accept: &'static str) -> Result<Form, Status> {
-        form(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]))
+        form(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]), false)
     }
 
     #[test]
     fn the_first_form_that_the_server_has_is_taken() {
-        assert_eq!(form(&HeaderMap::new()), Ok(Form::Object));
+        assert_eq!(form(&HeaderMap::new(), false), Ok(Form::Object));
         assert_eq!(accepting("*/*"), Ok(Form::Object));
         assert_eq!(accepting("application/vnd.kubernetes.protobuf, application/json"), Ok(Form::Object));
         assert_eq!(
@@ -137,7 +187,10 @@ mod tests {
             Ok(Form::Object)
         );
         let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-        assert_eq!(accepting(metadata), Ok(Form::Metadata));
+        assert_eq!(accepting(metadata), Ok(Form::Metadata { version: "v1", list: true }));
+        let liked =
+            "application/json;q=0.5,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1beta1";
+        assert_eq!(accepting(liked), Ok(Form::Metadata { version: "v1beta1", list: false }));
     }
 
     #[test]

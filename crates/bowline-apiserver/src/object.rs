@@ -179,6 +179,28 @@ pub(crate) fn timestamp(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// The time that a [timestamp] says.
+pub(crate) fn time(text: &str) -> Option<SystemTime> {
+    let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, separator| -> Option<[u64; 3]> {
+        let numbers: Vec<u64> = text.split(separator).map(str::parse).collect::<Result<_, _>>().ok()?;
+        numbers.try_into().ok()
+    };
+    let ([year, month, day], [hour, minute, second]) = (numbers(date, '-')?, numbers(clock, ':')?);
+    let seconds =
+        days(year, month, day)?.checked_mul(86_400)?.checked_add(hour * 3600 + minute * 60 + second)?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// The other way round than [civil].
+fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    let year = if month <= 2 { year.checked_sub(1)? } else { year };
+    let march_month = (month + 9) % 12;
+    let day_of_year = (153 * march_month + 2) / 5 + day.checked_sub(1)?;
+    let day_of_era = year % 400 * 365 + year % 400 / 4 - year % 400 / 100 + day_of_year;
+    (year / 400 * 146_097 + day_of_era).checked_sub(719_468)
+}
+
 /// Year, month and day of a number of days since 1970, counted in eras of 400 years that begin on the first of March.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
@@ -212,7 +234,8 @@ mod tests {
             (4_107_542_399, "2100-02-28T23:59:59Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
-            assert_eq!(timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)), text);
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            assert_eq!((timestamp(at).as_str(), time(text)), (text, Some(at)));
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The parameters of a request, as far as any verb knows them. A value that cannot be read is a 400.
 
+use std::collections::BTreeSet;
+
 use bowline_machinery::Status;
 
 /// Options of reads, writes and watches, as Kubernetes names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Query {
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
@@ -12,16 +15,19 @@ pub(crate) struct Query {
     pub(crate) send_initial_events: Option<bool>,
     pub(crate) resource_version: String,
     pub(crate) resource_version_match: String,
-    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) timeout_seconds: Option<i64>,
     pub(crate) limit: u64,
+    /// What is wrong with those options that only lists and watches have.
+    pub(crate) list_error: Option<Status>,
     pub(crate) continue_token: String,
     pub(crate) dry_run: Vec<String>,
     pub(crate) field_manager: String,
+    pub(crate) force: bool,
     pub(crate) field_validation: String,
     pub(crate) grace_period_seconds: Option<i64>,
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) propagation_policy: Option<String>,
-    pub(crate) pretty: bool,
+    pub(crate) pretty: Option<bool>,
     pub(crate) verbose: bool,
     pub(crate) exclude: Vec<String>,
 }
@@ -29,7 +35,12 @@ pub(crate) struct Query {
 impl Query {
     pub(crate) fn parse(query: &str) -> Result<Self, Status> {
         let mut parsed = Self::default();
+        let mut seen = BTreeSet::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            // Of an option that stands there twice, the first counts; some are lists.
+            if !matches!(&*name, "dryRun" | "exclude") && !seen.insert(name.clone()) {
+                continue;
+            }
             let value = value.into_owned();
             match &*name {
                 "labelSelector" => parsed.label_selector = value,
@@ -39,13 +50,15 @@ impl Query {
                 "sendInitialEvents" => parsed.send_initial_events = Some(boolean(&value)),
                 "resourceVersion" => parsed.resource_version = value,
                 "resourceVersionMatch" => parsed.resource_version_match = value,
-                "timeoutSeconds" if !value.is_empty() => {
-                    // Negative ones count as none.
-                    parsed.timeout_seconds = u64::try_from(integer(&value)?).ok();
+                "timeoutSeconds" => parsed.timeout_seconds = parsed.list_integer(&value),
+                "limit" => {
+                    // A negative one is none.
+                    let limit = parsed.list_integer(&value).unwrap_or_default();
+                    parsed.limit = u64::try_from(limit).unwrap_or_default();
                 }
-                "limit" if !value.is_empty() => parsed.limit = u64::try_from(integer(&value)?).unwrap_or(0),
                 "continue" => parsed.continue_token = value,
                 "dryRun" => parsed.dry_run.push(value),
+                "force" => parsed.force = boolean(&value),
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
                 "gracePeriodSeconds" if !value.is_empty() => {
@@ -53,7 +66,7 @@ impl Query {
                 }
                 "orphanDependents" => parsed.orphan_dependents = Some(boolean(&value)),
                 "propagationPolicy" if !value.is_empty() => parsed.propagation_policy = Some(value),
-                "pretty" => parsed.pretty = boolean(&value),
+                "pretty" if !value.is_empty() => parsed.pretty = Some(go_boolean(&value)),
                 "verbose" => parsed.verbose = true,
                 "exclude" => parsed.exclude.push(value),
                 _ => {}
@@ -61,11 +74,27 @@ impl Query {
         }
         Ok(parsed)
     }
+
+    /// A number that only lists and watches have. Others never learn what is wrong with it.
+    fn list_integer(&mut self, value: &str) -> Option<i64> {
+        match integer(value) {
+            Ok(number) => Some(number),
+            Err(error) => {
+                self.list_error.get_or_insert(error);
+                None
+            }
+        }
+    }
 }
 
 /// As Kubernetes reads it: anything but `false` and `0` is true, nothing at all too.
 fn boolean(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
+}
+
+/// What Go's own parser takes for true.
+fn go_boolean(value: &str) -> bool {
+    matches!(value, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
 fn integer(value: &str) -> Result<i64, Status> {
@@ -94,12 +123,21 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_is_a_bad_request() {
-        let error = Query::parse("limit=many").expect_err("it cannot be read");
+    fn a_number_that_is_none_is_a_bad_request_for_lists_alone() {
+        let query = Query::parse("limit=many&timeoutSeconds=99999999999999999999").expect("others can go on");
+        let error = query.list_error.expect("it cannot be read");
         assert_eq!(
             (error.code, error.message.as_str()),
             (400, r#"strconv.ParseInt: parsing "many": invalid syntax"#)
         );
-        assert!(Query::parse("timeoutSeconds=99999999999999999999").is_err());
+        assert!(Query::parse("timeoutSeconds=").is_ok_and(|query| query.list_error.is_some()));
+    }
+
+    #[test]
+    fn of_an_option_that_is_given_twice_the_first_counts() {
+        let query = Query::parse("limit=1&limit=2&dryRun=All&dryRun=x&labelSelector=&labelSelector=a");
+        let query = query.expect("it can be read");
+        assert_eq!((query.limit, query.label_selector.as_str()), (1, ""));
+        assert_eq!(query.dry_run, ["All", "x"]);
     }
 }

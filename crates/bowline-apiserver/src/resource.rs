@@ -1,10 +1,13 @@
 //! One resource in one version: its names, where it is stored, and what is special about its kind.
 
+use std::sync::MutexGuard;
+
 use bowline_machinery::{FieldError, GroupKind, GroupResource, GroupVersionKind, NameValidator, Status};
 use bowline_storage::TableId;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::request::Verb;
 
 /// One resource in one version. Immutable: a change of a custom resource makes a new one.
@@ -23,6 +26,7 @@ pub(crate) struct Resource {
 }
 
 /// What a resource is called.
+#[expect(clippy::struct_field_names, reason = "Kubernetes calls them so")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) plural: String,
@@ -53,12 +57,18 @@ pub(crate) struct Scale {
 /// How `metadata.generation` moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
-    /// The kind has none.
+    /// The server sets none.
     None,
+    /// It is 1, and stays so.
+    Fixed,
+    /// There is none at first; it moves with anything but metadata and status.
+    Unstarted,
     /// With anything but metadata and status.
     Spec,
     /// With annotations, too.
     SpecAndAnnotations,
+    /// With labels, too.
+    SpecAndLabels,
     /// With anything but metadata.
     AllButMetadata,
 }
@@ -68,6 +78,8 @@ pub(crate) enum Generation {
 pub(crate) enum Part {
     Main,
     Status,
+    /// The conditions of a certificate signing request.
+    Approval,
     /// The finalizers of a namespace's spec.
     Finalize,
     /// Of a pod.
@@ -95,6 +107,10 @@ pub(crate) trait Behaviour: Send + Sync {
     fn default(&self, object: &mut Value);
 
     /// A stored object in the version of this resource, as this version's schema wants it now.
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "it is the way from there, and `to_storage` the way back"
+    )]
     fn from_storage(&self, object: Value) -> Value {
         object
     }
@@ -114,6 +130,24 @@ pub(crate) trait Behaviour: Send + Sync {
         false
     }
 
+    /// What admission plugins and allocators make of an object that is to be stored, before anything else looks at it.
+    /// `old` is what is stored now.
+    fn admit(
+        &self,
+        _admission: &Admission<'_>,
+        _part: Part,
+        _new: &mut Value,
+        _old: Option<&Value>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Held while an object of the kind is written, if its objects share something of which each has a part of its
+    /// own: what is free is only known as long as nobody else takes it.
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        None
+    }
+
     /// Before an object is created: what clients may not set is removed.
     fn prepare_create(&self, _object: &mut Value) {}
 
@@ -131,12 +165,20 @@ pub(crate) trait Behaviour: Send + Sync {
     /// The fields that a selector may name beside name and namespace, with their values.
     fn fields(&self, object: &Value) -> Vec<(String, String)>;
 
-    /// Their names, in the order in which they are told to somebody who asked for another.
+    /// Their names.
     fn field_names(&self) -> Vec<String>;
 
-    /// What somebody is told who selects by another field.
-    fn unknown_field(&self, field: &str) -> String {
-        format!("field label not supported: {field}")
+    /// The field that a selector means, by the name that [`Behaviour::fields`] gives it. An error is what somebody is
+    /// told who selects by what is no such field.
+    fn field_named(&self, asked: &str) -> Result<String, String> {
+        let is_known = matches!(asked, "metadata.name" | "metadata.namespace")
+            || self.field_names().iter().any(|known| known == asked);
+        if is_known { Ok(asked.to_owned()) } else { Err(format!("field label not supported: {asked}")) }
+    }
+
+    /// What an object is that nothing was ever written into.
+    fn blank(&self) -> Value {
+        Value::Object(serde_json::Map::new())
     }
 
     fn allows_create_on_update(&self) -> bool {
@@ -152,7 +194,8 @@ pub(crate) trait Behaviour: Send + Sync {
         false
     }
 
-    /// For how long an object stays when it is deleted with these many seconds asked for. `None`: it goes at once.
+    /// For how long an object stays when it is deleted with these many seconds asked for. `None`: the kind knows no
+    /// grace; objects of one that does are marked before they go, even if that is at once.
     fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
     }
@@ -165,6 +208,21 @@ pub(crate) trait Behaviour: Send + Sync {
     /// Whether new objects may be made now.
     fn check_create(&self, _name: &str) -> Result<(), Status> {
         Ok(())
+    }
+
+    /// Whether finalizers without a domain must be those that Kubernetes knows.
+    fn wants_qualified_finalizers(&self) -> bool {
+        false
+    }
+
+    /// Whether a first delete only marks an object, whatever keeps it.
+    fn terminates(&self) -> bool {
+        false
+    }
+
+    /// Whether something that does not stand in the metadata keeps an object that is to go.
+    fn is_held(&self, _object: &Value) -> bool {
+        false
     }
 
     /// What keeps every object of the kind from going at once.
@@ -227,15 +285,6 @@ impl Resource {
             // Bytes that were stored by this server can be read by it.
             Err(_) => body.slice(1..),
         }
-    }
-
-    /// A stored body as it is sent: with `kind` and `apiVersion` in front.
-    pub(crate) fn whole(&self, body: &Bytes) -> Bytes {
-        let tail = self.tail(body);
-        let mut bytes = Vec::with_capacity(self.head.len() + tail.len());
-        bytes.extend_from_slice(&self.head);
-        bytes.extend_from_slice(&tail);
-        Bytes::from(bytes)
     }
 
     /// What stands in front of a body of this kind.

@@ -7,11 +7,13 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
+use crate::authentication::User;
 use crate::decode;
 use crate::delete::{self, DeleteOptions};
 use crate::hooks::Call;
-use crate::negotiate::{self, Form, Patch};
+use crate::negotiate;
 use crate::object::{self, meta_str};
+use crate::patch::Patch;
 use crate::query::Query;
 use crate::read::{self, Rendering};
 use crate::request::{ResourcePath, Verb};
@@ -25,6 +27,7 @@ use crate::{custom, subresource, watch};
 pub(crate) struct Exchange<'a> {
     pub(crate) inner: &'a Inner,
     pub(crate) call: &'a Arc<Call>,
+    pub(crate) user: &'a User,
     pub(crate) resource: Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
@@ -37,6 +40,7 @@ pub(crate) struct Exchange<'a> {
 pub(crate) fn answer(
     inner: &Inner,
     call: &Arc<Call>,
+    user: &User,
     path: &ResourcePath,
     headers: &HeaderMap,
     query: &Query,
@@ -44,6 +48,9 @@ pub(crate) fn answer(
 ) -> Result<(Answer, bool), Status> {
     let found = inner.registry.find(&path.group, &path.version, &path.resource);
     let resource = found.filter(|_| !path.overlong).ok_or_else(Status::no_such_path)?;
+    if path.watch && path.subresource.is_some() {
+        return Err(Status::no_such_path());
+    }
     // Namespaced objects are only below their namespaces, others never are.
     let fits = match (resource.namespaced, &path.namespace, &path.name) {
         (true, None, None) => matches!(call.verb, Verb::List | Verb::Watch),
@@ -56,6 +63,7 @@ pub(crate) fn answer(
     let exchange = Exchange {
         inner,
         call,
+        user,
         resource,
         namespace: path.namespace.as_deref(),
         name: path.name.as_deref(),
@@ -67,6 +75,15 @@ pub(crate) fn answer(
         Some(name) => subresource::answer(&exchange, name),
         None => exchange.main(),
     }
+}
+
+/// Built-in kinds know no `HEAD`; to custom ones it is a `GET`.
+pub(crate) fn check_head(inner: &Inner, path: &ResourcePath) -> Result<(), Status> {
+    let resource = inner.registry.find(&path.group, &path.version, &path.resource);
+    if resource.is_some_and(|resource| !resource.behaviour.items_have_kind()) {
+        return Err(method_not_allowed());
+    }
+    Ok(())
 }
 
 impl Exchange<'_> {
@@ -89,13 +106,15 @@ impl Exchange<'_> {
     }
 
     pub(crate) fn rendering(&self) -> Result<Rendering, Status> {
-        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers)? })
+        let is_custom = self.resource.behaviour.items_have_kind();
+        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers, is_custom)? })
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         let key = object::key(self.namespace, name);
         let record = read::get(&self.inner.store, &self.resource, &key, self.query)?;
+        rendering.check_form(false)?;
         Ok(Answer::bytes(200, rendering.object(&record.body)))
     }
 
@@ -106,24 +125,21 @@ impl Exchange<'_> {
 
     fn watch(&self) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
-        let mut query = self.query.clone();
-        if let Some(name) = self.name {
-            // An object is watched as a list of one.
-            query.field_selector = format!("metadata.name={name}");
-        }
         let (call, hook) = (self.call.clone(), self.inner.hook.clone());
-        watch::watch(&self.inner.store, rendering, self.namespace, &query, &self.inner.clock, call, hook)
+        watch::watch(&self.inner.store, rendering, self.namespace, self.query, &self.inner.clock, call, hook)
             .map(Answer::stream)
     }
 
     pub(crate) fn write(&self, options: &str) -> Result<Write<'_>, Status> {
-        let dry_run = write::dry_run(&self.query.dry_run, options)?;
-        Ok(self.write_with(dry_run))
+        write::check_options(self.query, &self.query.dry_run, options)?;
+        Ok(self.write_with(!self.query.dry_run.is_empty()))
     }
 
     pub(crate) fn write_with(&self, dry_run: bool) -> Write<'_> {
         Write {
             store: &self.inner.store,
+            registry: &self.inner.registry,
+            user: self.user,
             clock: &self.inner.clock,
             resource: &self.resource,
             namespace: self.namespace,
@@ -137,11 +153,16 @@ impl Exchange<'_> {
         let rendering = self.rendering()?;
         let mut write = self.write("CreateOptions")?;
         negotiate::check_json(self.headers)?;
-        let decoded = decode::object(&self.resource, self.body)?;
-        self.check_namespace(meta_str(&decoded.object, "name"))?;
-        self.resource.behaviour.check_create(meta_str(&decoded.object, "name"))?;
+        let mut decoded = decode::object(&self.resource, self.body)?;
+        write.check_namespace(&mut decoded.object)?;
+        let name = match meta_str(&decoded.object, "name") {
+            "" => meta_str(&decoded.object, "generateName"),
+            name => name,
+        };
+        self.check_namespace(name)?;
+        self.resource.behaviour.check_create(name)?;
         let outcome = write.create(decoded)?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     pub(crate) fn update(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
@@ -149,32 +170,32 @@ impl Exchange<'_> {
         let mut write = self.write("UpdateOptions")?;
         negotiate::check_json(self.headers)?;
         let decoded = decode::object(&self.resource, self.body)?;
+        let creates = part == Part::Main && self.resource.behaviour.allows_create_on_update();
+        let key = object::key(self.namespace, name);
+        if creates && self.inner.store.get(self.resource.table, &key).is_none() {
+            write::check_name(&decoded.object, name)?;
+            self.check_namespace(name)?;
+        }
         let outcome = write.update(name, part, Change::Replace(decoded))?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     pub(crate) fn patch(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("PatchOptions")?;
-        let patch = PatchBody::parse(negotiate::patch(self.headers)?, self.body)?;
-        let modify = |object: Value| {
-            let patched = patch.apply(object)?;
-            let mut complaints = Vec::new();
-            let object = decode::of_kind(&self.resource, patched, &mut complaints)?;
-            complaints.extend(patch.duplicates().iter().cloned());
-            Ok(decode::Decoded { object, complaints })
-        };
+        let patch = Patch::parse(self)?;
+        let modify = |object: Value| patch.apply_to(&self.resource, &object, self.query);
         let outcome = write.update(name, part, Change::Modify(&modify))?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     fn delete(&self, name: &str) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
         let options = DeleteOptions::of(self.body, self.query)?;
-        let mut write = self.write_with(options.dry_run()?);
+        let mut write = self.write_with(options.dry_run());
         self.resource.behaviour.check_delete(name)?;
         let outcome = write.delete(name, &options)?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     fn delete_collection(&self) -> Result<(Answer, bool), Status> {
@@ -188,20 +209,21 @@ impl Exchange<'_> {
         let mut committed = false;
         for record in listing.items.iter().filter(|record| selection.matches(record)) {
             let (namespace, name) = object::split_key(&record.key);
-            let mut write = self.write_with(options.dry_run()?);
+            let mut write = self.write_with(options.dry_run());
             write.namespace = namespace;
             match write.delete(name, &options) {
                 Ok(outcome) => {
                     committed |= outcome.is_commit();
                     custom::committed(self.inner, &self.resource, &outcome);
-                    items.push(outcome.into_object(&self.resource)?);
+                    // What a client gets to see is what was there.
+                    items.push(self.resource.decode(&record.body)?);
                 }
                 // Somebody else was faster: all the same to the client.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        if self.resource.behaviour.items_have_kind() || rendering.form == Form::Metadata {
+        if self.resource.behaviour.items_have_kind() || rendering.form.is_metadata() {
             for item in &mut items {
                 decode::put_kind(item, &self.resource);
             }
@@ -226,29 +248,31 @@ impl Exchange<'_> {
         rendering: &Rendering,
         outcome: Outcome,
         warnings: Vec<String>,
-    ) -> Result<(Answer, bool), Status> {
+    ) -> (Answer, bool) {
         custom::committed(self.inner, &self.resource, &outcome);
         let committed = outcome.is_commit();
         let mut answer = match outcome {
             Outcome::Stored { record, created, .. } => {
                 Answer::bytes(if created { 201 } else { 200 }, rendering.object(&record.body))
             }
-            Outcome::Deleted { object }
+            Outcome::Deleted { object } | Outcome::DryDeleted { object }
                 if self.call.verb == Verb::Delete && !self.resource.behaviour.returns_deleted() =>
             {
                 Answer::status(&delete::deleted_status(&self.resource, &object))
             }
-            Outcome::Deleted { object } => Answer::bytes(200, self.render(rendering, object)),
+            Outcome::Deleted { object } | Outcome::DryDeleted { object } => {
+                Answer::bytes(200, self.render(rendering, object))
+            }
             Outcome::Dry { object, created } => {
                 Answer::bytes(if created { 201 } else { 200 }, self.render(rendering, object))
             }
         };
         answer.warnings = warnings;
-        Ok((answer, committed))
+        (answer, committed)
     }
 
     fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
-        if rendering.form == Form::Metadata {
+        if rendering.form.is_metadata() {
             return rendering.object(&Bytes::from(object.to_string()));
         }
         decode::put_kind(&mut object, &self.resource);
@@ -289,77 +313,25 @@ impl Outcome {
     pub(crate) fn is_commit(&self) -> bool {
         match self {
             Self::Stored { changed, .. } => *changed,
-            Self::Dry { .. } => false,
+            Self::Dry { .. } | Self::DryDeleted { .. } => false,
             Self::Deleted { .. } => true,
         }
     }
 
     /// The name of the object.
-    pub(crate) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Stored { record, .. } => Some(object::split_key(&record.key).1.to_owned()),
-            Self::Dry { object, .. } | Self::Deleted { object } => Some(meta_str(object, "name").to_owned()),
+            Self::Stored { record, .. } => object::split_key(&record.key).1,
+            Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
+                meta_str(object, "name")
+            }
         }
     }
 
     pub(crate) fn into_object(self, resource: &Resource) -> Result<Value, Status> {
         match self {
             Self::Stored { record, .. } => resource.decode(&record.body),
-            Self::Dry { object, .. } | Self::Deleted { object } => Ok(object),
-        }
-    }
-}
-
-/// A patch that was read, but not applied yet.
-pub(crate) enum PatchBody {
-    Json(Value),
-    Merge(bowline_machinery::ParsedJson),
-}
-
-impl PatchBody {
-    pub(crate) fn parse(patch: Patch, body: &[u8]) -> Result<Self, Status> {
-        match patch {
-            Patch::Json => Err(Status::unsupported_media_type("soon")),
-            Patch::Merge => {
-                let parsed = bowline_machinery::parse_json(body)
-                    .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-                if !parsed.value.is_object() {
-                    return Err(Status::bad_request("error decoding patch: a merge patch is a JSON object"));
-                }
-                Ok(Self::Merge(parsed))
-            }
-        }
-    }
-
-    pub(crate) fn apply(&self, mut object: Value) -> Result<Value, Status> {
-        match self {
-            Self::Json(_) => Ok(object),
-            Self::Merge(patch) => {
-                merge(&mut object, &patch.value);
-                Ok(object)
-            }
-        }
-    }
-
-    fn duplicates(&self) -> &[String] {
-        match self {
-            Self::Json(_) => &[],
-            Self::Merge(patch) => &patch.duplicates,
-        }
-    }
-}
-
-fn merge(to: &mut Value, patch: &Value) {
-    let Some(patch) = patch.as_object() else {
-        *to = patch.clone();
-        return;
-    };
-    let to = object::into_map(to);
-    for (k, v) in patch {
-        if v.is_null() {
-            to.remove(k);
-        } else {
-            merge(to.entry(k.clone()).or_insert(Value::Null), v);
+            Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => Ok(object),
         }
     }
 }

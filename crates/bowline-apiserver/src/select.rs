@@ -1,34 +1,65 @@
 //! Which objects a client wants to see.
 
-use bowline_machinery::{FieldSelector, LabelSelector, Labels, Status};
+use bowline_machinery::{FieldOperator, FieldRequirement, FieldSelector, LabelSelector, Labels, Status};
 use bowline_storage::Record;
 
 use crate::object::{self, Meta};
 use crate::query::Query;
 use crate::resource::Resource;
 
-/// The selectors of one request.
-pub(crate) struct Selection {
+/// The selectors of one request, as they can be read without knowing the kind.
+pub(crate) struct Selectors {
     labels: LabelSelector,
     fields: FieldSelector,
 }
 
-impl Selection {
-    pub(crate) fn parse(resource: &Resource, query: &Query) -> Result<Self, Status> {
+/// The selectors of one request.
+pub(crate) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+    /// What the fields of the selector are called where the objects' fields are kept.
+    names: Vec<(String, String)>,
+}
+
+impl Selectors {
+    pub(crate) fn parse(query: &Query) -> Result<Self, Status> {
         let labels = LabelSelector::parse(&query.label_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
         let fields = FieldSelector::parse(&query.field_selector)
             .map_err(|error| Status::bad_request(error.to_string()))?;
-        let known = resource.behaviour.field_names();
-        for requirement in fields.requirements() {
-            let field = requirement.field.as_str();
-            if !matches!(field, "metadata.name" | "metadata.namespace")
-                && !known.iter().any(|known| known == field)
-            {
-                return Err(Status::bad_request(resource.behaviour.unknown_field(field)));
-            }
-        }
         Ok(Self { labels, fields })
+    }
+
+    /// Selects one object by its name; whatever else is selected must agree.
+    pub(crate) fn only(&mut self, name: &str) -> Result<(), Status> {
+        if self.fields.is_everything() {
+            let field = "metadata.name".to_owned();
+            let only = FieldRequirement { field, operator: FieldOperator::Equals, value: name.to_owned() };
+            self.fields = FieldSelector::parse(&only.to_string())
+                .map_err(|error| Status::bad_request(error.to_string()))?;
+        }
+        if self.fields.exact("metadata.name") == Some(name) {
+            return Ok(());
+        }
+        Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"))
+    }
+
+    /// What they select of a kind.
+    pub(crate) fn of(self, resource: &Resource) -> Result<Selection, Status> {
+        let Self { labels, fields } = self;
+        let mut names = Vec::new();
+        for requirement in fields.requirements() {
+            let field = &requirement.field;
+            let meant = resource.behaviour.field_named(field).map_err(Status::bad_request)?;
+            names.push((field.clone(), meant));
+        }
+        Ok(Selection { labels, fields, names })
+    }
+}
+
+impl Selection {
+    pub(crate) fn parse(resource: &Resource, query: &Query) -> Result<Self, Status> {
+        Selectors::parse(query)?.of(resource)
     }
 
     pub(crate) fn is_everything(&self) -> bool {
@@ -40,14 +71,17 @@ impl Selection {
             return true;
         }
         let (namespace, name) = object::split_key(&record.key);
-        self.labels.matches(&record.meta)
-            && self.fields.matches(|field| match field {
+        let value = |asked: &str| {
+            let meant = self.names.iter().find(|(name, _)| name == asked).map(|(_, meant)| meant.as_str())?;
+            match meant {
                 "metadata.name" => Some(name),
                 "metadata.namespace" => namespace,
                 field => {
                     record.meta.fields.iter().find(|(known, _)| **known == *field).map(|(_, value)| &**value)
                 }
-            })
+            }
+        };
+        self.labels.matches(&record.meta) && self.fields.matches(value)
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bowline_clock::Clock;
 use bowline_machinery::Status;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
@@ -24,7 +24,7 @@ use crate::object::Meta;
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::request::{Target, Verb};
-use crate::{discovery, health, rest};
+use crate::{discovery, health, negotiate, rest};
 
 /// The most bytes of a request's body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -61,7 +61,6 @@ pub(crate) struct Inner {
 
 impl ApiServer {
     /// Options of a server, with their defaults.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -89,6 +88,7 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let pretty = wants_pretty(&parts.headers, parts.uri.query().unwrap_or_default());
         let user = parts.extensions.get::<User>().unwrap_or(&self.inner.admin).clone();
+        let (method, uri) = (parts.method.clone(), parts.uri.clone());
         let incoming = Incoming {
             method: parts.method,
             target: Target::of(parts.uri.path()),
@@ -101,7 +101,9 @@ impl ApiServer {
             Err(Failure::Status(status)) => Answer::status(&status),
             Err(Failure::Disconnected) => return Err(Disconnected),
         };
-        Ok(answer.into_response(pretty))
+        tracing::debug!(code = answer.code, %method, path = uri.path(), query = uri.query(), "answered");
+        let response = answer.into_response(pretty);
+        Ok(if method == Method::HEAD { without_body(response) } else { response })
     }
 
     async fn answer<B>(&self, incoming: Incoming, body: B) -> Result<Answer, Failure>
@@ -118,6 +120,9 @@ impl ApiServer {
         let Some(verb) = Verb::of(&incoming.method, path, query.watch) else {
             return Err(method_not_allowed().into());
         };
+        if incoming.method == Method::HEAD {
+            rest::check_head(inner, path)?;
+        }
         let call = Arc::new(Call {
             user: incoming.user.name().to_owned(),
             user_agent: header(&incoming.headers, "user-agent"),
@@ -140,7 +145,8 @@ impl ApiServer {
                 Err(_) => return Err(too_slow().into()),
             },
         };
-        let (answer, committed) = rest::answer(inner, &call, path, &incoming.headers, &query, &bytes)?;
+        let (answer, committed) =
+            rest::answer(inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes)?;
         if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
             obey(hook.committed(&call).await)?;
         }
@@ -254,25 +260,17 @@ pub(crate) struct Answer {
     pub(crate) body: Body,
     pub(crate) content_type: String,
     pub(crate) warnings: Vec<String>,
-    /// The same as the body, if that is to be written nicely for those who want it so.
-    document: Option<Bytes>,
 }
 
 impl Answer {
     pub(crate) fn bytes(code: u16, bytes: Bytes) -> Self {
         let content_type = "application/json".to_owned();
-        Self {
-            code,
-            body: Body::from(bytes.clone()),
-            content_type,
-            warnings: Vec::new(),
-            document: Some(bytes),
-        }
+        Self { code, body: Body::from(bytes), content_type, warnings: Vec::new() }
     }
 
     pub(crate) fn stream(body: Body) -> Self {
         let content_type = "application/json".to_owned();
-        Self { code: 200, body, content_type, warnings: Vec::new(), document: None }
+        Self { code: 200, body, content_type, warnings: Vec::new() }
     }
 
     pub(crate) fn json(code: u16, document: &impl serde::Serialize) -> Self {
@@ -283,7 +281,6 @@ impl Answer {
     fn text(code: u16, text: String) -> Self {
         let mut answer = Self::bytes(code, Bytes::from(text));
         "text/plain; charset=utf-8".clone_into(&mut answer.content_type);
-        answer.document = None;
         answer
     }
 
@@ -292,13 +289,9 @@ impl Answer {
     }
 
     fn into_response(self, pretty: bool) -> Response<Body> {
-        let Self { code, mut body, content_type, warnings, document } = self;
-        if let Some(document) = document.filter(|_| pretty)
-            && let Ok(value) = serde_json::from_slice::<serde_json::Value>(&document)
-        {
-            let mut text = serde_json::to_string_pretty(&value).unwrap_or_default();
-            text.push('\n');
-            body = Body::from(Bytes::from(text));
+        let Self { code, mut body, content_type, warnings } = self;
+        if pretty && content_type.starts_with("application/json") {
+            body = body.indented();
         }
         let mut response = Response::new(body);
         *response.status_mut() =
@@ -383,7 +376,7 @@ where
 fn too_slow() -> Status {
     let message = "Timeout: request did not complete within the allotted timeout";
     let mut status = Status::failure(504, "Timeout", message);
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
@@ -393,7 +386,7 @@ pub(crate) fn method_not_allowed() -> Status {
         "MethodNotAllowed",
         "the server does not allow this method on the requested resource",
     );
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
@@ -401,11 +394,23 @@ fn header(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
+/// What a `HEAD` is answered with: all but the body, whose length is told.
+fn without_body(mut response: Response<Body>) -> Response<Body> {
+    if let Some(length) = http_body::Body::size_hint(response.body()).exact() {
+        response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = Body::empty();
+    response
+}
+
 /// People who use a browser or a terminal get something that they can read.
 fn wants_pretty(headers: &HeaderMap, query: &str) -> bool {
-    if query.contains("pretty=") {
-        return Query::parse(query).is_ok_and(|query| query.pretty);
+    if query.contains("pretty")
+        && let Some(pretty) = Query::parse(query).ok().and_then(|query| query.pretty)
+    {
+        return pretty;
     }
     let agent = header(headers, "user-agent");
-    ["curl", "Wget", "Mozilla"].iter().any(|known| agent.starts_with(known))
+    negotiate::is_pretty(headers)
+        || ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
 }

@@ -32,7 +32,7 @@ pub(crate) fn answer(exchange: &Exchange<'_>, subresource: &str) -> Result<(Answ
         "ephemeralcontainers" => object_part(exchange, verb, name, Part::EphemeralContainers),
         "binding" => pod::bind(exchange, name),
         "eviction" => pod::evict(exchange, name),
-        "approval" => object_part(exchange, verb, name, Part::Status),
+        "approval" => object_part(exchange, verb, name, Part::Approval),
         // Discovery lists only what is here.
         _ => Err(Status::no_such_path()),
     }

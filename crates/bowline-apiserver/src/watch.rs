@@ -7,13 +7,16 @@ use bowline_clock::{Clock, Instant};
 use bowline_machinery::Status;
 use bowline_storage::{Change, Event, Record, Revision, Watch, WatchError};
 use bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::Value;
 
 use crate::body::Body;
 use crate::hooks::{Call, Disconnected, FrameVerdict, Hook, WatchFrame};
+use crate::list_options::{self, parse_revision};
 use crate::object::{self, Meta};
 use crate::query::Query;
-use crate::read::{Rendering, check_options, invalid_revision};
-use crate::select::Selection;
+use crate::read::Rendering;
+use crate::resource::Resource;
+use crate::select::{Selection, Selectors};
 use crate::server::Store;
 
 /// How long a watch lasts whose client does not say: somewhere between this and twice this.
@@ -22,17 +25,24 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 /// How often a client that asked for bookmarks gets one.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
-/// Frames of what is there at the beginning are sent in chunks of about this many bytes.
+/// How long before the end the last bookmark comes.
+const BEFORE_END: Duration = Duration::from_secs(2);
+
+/// Frames are sent in chunks of about this many bytes.
 const CHUNK: usize = 128 * 1024;
 
 /// What every object at rest begins with; its revision stands behind it.
 const BEFORE_REVISION: &[u8] = br#"{"metadata":{"resourceVersion":""#;
 
 struct Stream {
+    /// What is told instead of anything else.
+    failure: Option<Status>,
     watch: Watch<Meta>,
     initial: std::vec::IntoIter<Arc<Record<Meta>>>,
     /// Whether a bookmark tells when all that was there at the beginning has been sent, and for which revision.
     initial_end: Option<Revision>,
+    /// What was taken from the log and is still to be sent.
+    pending: std::vec::IntoIter<Event<Meta>>,
     /// Events up to this revision are not sent.
     after: Revision,
     selection: Selection,
@@ -40,8 +50,7 @@ struct Stream {
     hook: Option<Arc<dyn Hook>>,
     call: Arc<Call>,
     clock: Clock,
-    bookmarks: bool,
-    next_bookmark: Instant,
+    next_bookmark: Option<Instant>,
     deadline: Instant,
     chunk: BytesMut,
     over: bool,
@@ -58,70 +67,94 @@ pub(crate) fn watch(
     hook: Option<Arc<dyn Hook>>,
 ) -> Result<Body, Status> {
     let resource = rendering.resource.clone();
-    let selection = Selection::parse(&resource, query)?;
-    check_options(query, true)?;
+    if let Some(error) = &query.list_error {
+        return Err(error.clone());
+    }
+    let mut selectors = Selectors::parse(query)?;
+    let from_state = list_options::check_watch(query)?;
+    if let Some(name) = &call.name {
+        // An object is watched as a list of one.
+        selectors.only(name)?;
+    }
+    let selection = selectors.of(&resource)?;
     let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
     let asked = match query.resource_version.as_str() {
-        "" | "0" => None,
-        version => {
-            // Worded and numbered as kube-apiserver does: here it is the server's fault.
-            let revision =
-                invalid_revision(version).map_err(|why| Status::failure(500, "", why.to_string()))?;
-            Some(Revision::new(revision)).filter(|_| revision > 0)
-        }
+        "" => Revision::new(0),
+        // Worded and numbered as kube-apiserver does: here it is the server's fault.
+        version => parse_revision(version).map_err(|why| Status::failure(500, "", why.to_string()))?,
     };
-    // From the beginning: everything that is there comes first, unless the client does not want it.
-    let from_state = match query.send_initial_events {
-        Some(wanted) => wanted,
-        None => asked.is_none(),
-    };
-    let mut after = Revision::new(0);
-    let (initial, watch) = if from_state || asked.is_none() {
-        if let Some(asked) = asked.filter(|asked| *asked > store.revision()) {
-            return Err(Status::too_large_resource_version(asked.get(), store.revision().get()));
-        }
-        let (listing, watch) = store.list_and_watch(resource.table, &prefix);
-        (if from_state { listing.items } else { Vec::new() }, watch)
-    } else {
-        let asked = asked.unwrap_or(Revision::FIRST);
-        match store.watch(resource.table, &prefix, asked) {
-            Ok(watch) => (Vec::new(), watch),
-            Err(WatchError::Future { .. }) => {
-                // It may come yet.
-                after = asked;
-                let (_, watch) = store.list_and_watch(resource.table, &prefix);
-                (Vec::new(), watch)
-            }
-            Err(WatchError::Compacted { oldest, .. }) => {
-                let message = format!("too old resource version: {asked} ({oldest})");
-                return Ok(error_event(&Status::expired(message)));
-            }
-            Err(error) => return Err(Status::internal(error)),
-        }
-    };
+    let Begin { failure, initial, watch, after } =
+        Begin::of(store, &resource, &prefix, asked, from_state).map_err(Status::internal)?;
     let now = clock.now();
     let timeout = match query.timeout_seconds {
-        Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
-        _ => MIN_TIMEOUT + MIN_TIMEOUT.mul_f64(clock.rng().unit()),
+        None | Some(0) => MIN_TIMEOUT + MIN_TIMEOUT.mul_f64(clock.rng().unit()),
+        // Time that was over before it began.
+        Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
     };
-    let stream = Stream {
-        initial_end: (query.send_initial_events == Some(true) && query.allow_watch_bookmarks)
-            .then(|| watch.revision()),
+    let mut stream = Stream {
+        initial_end: (from_state && query.allow_watch_bookmarks).then(|| watch.revision()),
+        failure,
         watch,
         initial: initial.into_iter(),
+        pending: Vec::new().into_iter(),
         after,
         selection,
         rendering,
         hook,
         call,
         clock: clock.clone(),
-        bookmarks: query.allow_watch_bookmarks,
-        next_bookmark: now + BOOKMARKS,
+        next_bookmark: None,
         deadline: now + timeout,
         chunk: BytesMut::new(),
-        over: false,
+        over: timeout.is_zero(),
     };
+    if query.allow_watch_bookmarks {
+        stream.plan_bookmark(now);
+    }
     Ok(Body::steps(stream, Stream::step))
+}
+
+/// Where a watch begins.
+struct Begin {
+    failure: Option<Status>,
+    /// What is there already.
+    initial: Vec<Arc<Record<Meta>>>,
+    watch: Watch<Meta>,
+    /// Events up to this revision are not sent.
+    after: Revision,
+}
+
+impl Begin {
+    fn of(
+        store: &Store,
+        resource: &Resource,
+        prefix: &str,
+        asked: Revision,
+        from_state: bool,
+    ) -> Result<Self, WatchError> {
+        let now = || {
+            let (listing, watch) = store.list_and_watch(resource.table, prefix);
+            Self { failure: None, initial: listing.items, watch, after: Revision::new(0) }
+        };
+        if from_state {
+            // A real server waits for it a while before it gives up; here nothing is ever late.
+            let failure = list_options::check_not_future(store, asked).err();
+            return Ok(Self { failure, ..now() });
+        }
+        if asked.get() == 0 {
+            return Ok(Self { initial: Vec::new(), ..now() });
+        }
+        match store.watch(resource.table, prefix, asked) {
+            Ok(watch) => Ok(Self { failure: None, initial: Vec::new(), watch, after: Revision::new(0) }),
+            // It may come yet.
+            Err(WatchError::Future { .. }) => Ok(Self { initial: Vec::new(), after: asked, ..now() }),
+            Err(WatchError::Compacted { oldest, .. }) => {
+                let failure = Status::expired(format!("too old resource version: {asked} ({oldest})"));
+                Ok(Self { failure: Some(failure), initial: Vec::new(), ..now() })
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 impl Stream {
@@ -137,6 +170,10 @@ impl Stream {
     }
 
     async fn fill(&mut self) -> Result<(), Disconnected> {
+        if let Some(status) = self.failure.take() {
+            self.over = true;
+            return self.error(&status).await;
+        }
         while self.initial.len() > 0 && self.chunk.len() < CHUNK && !self.over {
             if let Some(record) = self.initial.next()
                 && self.selection.matches(&record)
@@ -153,38 +190,45 @@ impl Stream {
         if let Some(revision) = self.initial_end.take() {
             return self.bookmark(revision, true).await;
         }
-        if !self.chunk.is_empty() {
+        while self.chunk.len() < CHUNK && !self.over {
+            let Some(event) = self.pending.next() else { break };
+            self.event(&event).await?;
+            // However much there is to send, a watch ends when its time is over.
+            self.over |= self.clock.now() >= self.deadline;
+        }
+        if !self.chunk.is_empty() || self.over {
             return Ok(());
         }
-        let wake_at = if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+        let wake_at = self.next_bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline));
         let clock = self.clock.clone();
-        tokio::select! {
-            biased;
-            batch = self.watch.next() => match batch {
-                Ok(batch) => {
-                    for event in batch.events {
-                        self.event(&event).await?;
+        // Looking at the clock costs less than a timer, and events that never cease must not keep it from being seen.
+        let is_time = clock.now() >= wake_at
+            || tokio::select! {
+                biased;
+                batch = self.watch.next() => {
+                    match batch {
+                        Ok(batch) => self.pending = batch.events.into_iter(),
+                        // Whoever comes back is told that it is too late; there is nothing to send here.
+                        Err(_) => self.over = true,
                     }
+                    false
                 }
-                // Whoever comes back is told that it is too late; there is nothing to send here.
-                Err(_) => self.over = true,
-            },
-            () = clock.sleep_until(wake_at) => {
-                if wake_at == self.deadline {
-                    self.over = true;
-                    // The last word of a watch: where the next one may go on.
-                    if self.bookmarks {
-                        let revision = self.watch.revision();
-                        self.bookmark(revision, false).await?;
-                    }
-                } else {
-                    self.next_bookmark = self.next_bookmark + BOOKMARKS;
-                    let revision = self.watch.revision();
-                    self.bookmark(revision, false).await?;
-                }
-            }
+                () = clock.sleep_until(wake_at) => true,
+            };
+        if is_time && wake_at == self.deadline {
+            self.over = true;
+        } else if is_time {
+            self.plan_bookmark(clock.now());
+            let revision = self.watch.revision();
+            self.bookmark(revision, false).await?;
         }
         Ok(())
+    }
+
+    /// The next bookmark comes after a while, or so long before the end that the client can go on from it.
+    fn plan_bookmark(&mut self, now: Instant) {
+        self.next_bookmark =
+            Some((now + BOOKMARKS).min(self.deadline - BEFORE_END)).filter(|next| *next > now);
     }
 
     async fn event(&mut self, event: &Event<Meta>) -> Result<(), Disconnected> {
@@ -202,7 +246,7 @@ impl Stream {
             (None, None) => return Ok(()),
         };
         self.frame(kind, event.key(), event.revision, |stream, chunk| {
-            stream.rendering.write(&body, true, chunk)
+            stream.rendering.write(&body, true, chunk);
         })
         .await
     }
@@ -211,18 +255,28 @@ impl Stream {
         let annotations =
             if initial_end { r#","annotations":{"k8s.io/initial-events-end":"true"}"# } else { "" };
         let body = format!(r#"{{"metadata":{{"resourceVersion":"{revision}"{annotations}}}}}"#);
-        // A bookmark is an object of the kind with nothing in it but this.
-        let head = self.rendering.resource.head.clone();
-        let metadata_only = self.rendering.form == crate::negotiate::Form::Metadata;
+        let resource = self.rendering.resource.clone();
         self.frame("BOOKMARK", "", revision, |stream, chunk| {
-            if metadata_only {
-                stream.rendering.write(&Bytes::from(body), true, chunk);
-            } else {
-                chunk.put_slice(&head);
-                chunk.put_slice(&body.as_bytes()[1..]);
+            if stream.rendering.form.is_metadata() {
+                return stream.rendering.write(&Bytes::from(body), true, chunk);
             }
+            // An object of the kind with nothing in it but this.
+            chunk.put_slice(&resource.head);
+            chunk.put_slice(&body.as_bytes()[1..body.len() - 1]);
+            for (name, value) in resource.behaviour.blank().as_object().into_iter().flatten() {
+                if !matches!(name.as_str(), "metadata" | "kind" | "apiVersion") {
+                    chunk.put_slice(format!(",{}:{value}", Value::from(name.as_str())).as_bytes());
+                }
+            }
+            chunk.put_slice(b"}");
         })
         .await
+    }
+
+    async fn error(&mut self, status: &Status) -> Result<(), Disconnected> {
+        let status = serde_json::to_vec(status).expect("a status can always be written");
+        let revision = self.watch.revision();
+        self.frame("ERROR", "", revision, |_, chunk| chunk.put_slice(&status)).await
     }
 
     async fn frame(
@@ -266,11 +320,6 @@ fn at_revision(body: &Bytes, revision: Revision) -> Bytes {
     bytes.put_slice(revision.to_string().as_bytes());
     bytes.put_slice(&rest[digits..]);
     bytes.freeze()
-}
-
-fn error_event(status: &Status) -> Body {
-    let status = serde_json::to_string(status).expect("a status can always be written");
-    Body::from(Bytes::from(format!("{{\"type\":\"ERROR\",\"object\":{status}}}\n")))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A write computes what is to be stored without holding any lock, and commits it if nothing has changed in the
 //! meantime; otherwise it starts again from what is there now.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline_clock::Clock;
@@ -10,9 +11,12 @@ use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
 use bowline_storage::{Record, WriteError};
 use serde_json::{Map, Value};
 
+use crate::admission::Admission;
+use crate::authentication::User;
 use crate::decode::{self, Decoded};
 use crate::object::{self, Meta, meta_str, metadata, metadata_mut, set_meta_str};
 use crate::query::Query;
+use crate::registry::Registry;
 use crate::resource::{FieldValidation, Generation, Part, Resource};
 use crate::server::Store;
 
@@ -29,6 +33,8 @@ const MODIFIED: &str =
 /// One write.
 pub(crate) struct Write<'a> {
     pub(crate) store: &'a Store,
+    pub(crate) registry: &'a Registry,
+    pub(crate) user: &'a User,
     pub(crate) clock: &'a Clock,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
@@ -45,8 +51,10 @@ pub(crate) enum Outcome {
     Stored { record: Arc<Record<Meta>>, created: bool, changed: bool },
     /// This would be stored, were it not a dry run.
     Dry { object: Value, created: bool },
-    /// The object is gone; this was its last state. For dry runs too.
+    /// The object is gone; this was its last state.
     Deleted { object: Value },
+    /// The object would be gone, were it not a dry run.
+    DryDeleted { object: Value },
 }
 
 /// What an update makes of the present object.
@@ -58,22 +66,18 @@ pub(crate) enum Change<'a> {
 }
 
 impl Write<'_> {
-    pub(crate) fn field_validation(&self) -> Result<FieldValidation, Status> {
-        decode::field_validation(&self.query.field_validation)
-    }
-
     /// Stores a new object.
     pub(crate) fn create(&mut self, decoded: Decoded) -> Result<Outcome, Status> {
+        let _alone = self.resource.behaviour.alone();
+        self.create_alone(decoded)
+    }
+
+    fn create_alone(&mut self, decoded: Decoded) -> Result<Outcome, Status> {
         let resource = self.resource;
         let mut object = self.settle(decoded)?;
         self.check_namespace(&mut object)?;
-        if !meta_str(&object, "resourceVersion").is_empty() {
-            return Err(Status::failure(
-                500,
-                "",
-                "resourceVersion should not be set on objects to be created",
-            ));
-        }
+        self.admit(Part::Main, &mut object, None)?;
+        let revision = meta_str(&object, "resourceVersion").to_owned();
         let generated = meta_str(&object, "name").is_empty() && !meta_str(&object, "generateName").is_empty();
         for attempt in 1.. {
             let mut object = object.clone();
@@ -86,6 +90,10 @@ impl Write<'_> {
             let name = meta_str(&object, "name").to_owned();
             if !errors.is_empty() {
                 return Err(Status::invalid(&resource.group_kind(), &name, &errors));
+            }
+            if revision.parse().is_ok_and(|revision: u64| revision != 0) {
+                let why = "resourceVersion should not be set on objects to be created";
+                return Err(Status::failure(500, "", why));
             }
             let key = object::key(self.namespace, &name);
             self.warnings.extend(resource.behaviour.warnings(&object));
@@ -112,6 +120,7 @@ impl Write<'_> {
     /// Changes an object, or makes it where the kind allows that.
     pub(crate) fn update(&mut self, name: &str, part: Part, change: Change<'_>) -> Result<Outcome, Status> {
         let resource = self.resource;
+        let _alone = resource.behaviour.alone();
         let key = object::key(self.namespace, name);
         let (sent, modify) = match change {
             Change::Replace(decoded) => {
@@ -123,7 +132,8 @@ impl Write<'_> {
             Change::Modify(modify) => (None, Some(modify)),
         };
         let replaces = sent.is_some();
-        for attempt in 1..=ATTEMPTS {
+        let warned = self.warnings.len();
+        for _ in 0..ATTEMPTS {
             let Some(record) = self.store.get(resource.table, &key) else {
                 return match sent {
                     Some(object) if part == Part::Main && resource.behaviour.allows_create_on_update() => {
@@ -133,37 +143,43 @@ impl Write<'_> {
                 };
             };
             let old = resource.decode(&record.body)?;
+            self.warnings.truncate(warned);
             let mut new = sent.clone().unwrap_or_default();
             if let Some(modify) = modify {
                 let mut shown = old.clone();
                 decode::put_kind(&mut shown, resource);
-                self.warnings.clear();
                 new = self.settle(modify(shown)?)?;
                 self.check_namespace(&mut new)?;
+                check_name(&new, name)?;
             }
-            let asked = meta_str(&new, "resourceVersion").to_owned();
-            self.check_preconditions(&new, &record, name, replaces)?;
+            if replaces {
+                self.check_uid(&new, &record.meta.uid, name)?;
+            }
+            let asked = self.check_revision(&new, &record, name)?;
+            self.admit(part, &mut new, Some(&old))?;
             self.carry_over(part, &mut new, &old);
             let errors = self.update_errors(part, &new, &old);
             if !errors.is_empty() {
                 return Err(Status::invalid(&resource.group_kind(), name, &errors));
             }
             self.warnings.extend(resource.behaviour.warnings(&new));
-            let stored = resource.behaviour.to_storage(new);
-            match self.commit(&key, &record, stored)? {
+            let done = if self.is_released(&new, &old) {
+                // The client gets what it sent, though the last state of the object is the one before.
+                self.remove(&key, &record)?.map(|_| self.gone(new))
+            } else {
+                self.commit(&key, &record, resource.behaviour.to_storage(new))?
+            };
+            match done {
                 Some(outcome) => return Ok(outcome),
                 // What the client saw is no longer there.
-                None if !asked.is_empty() && (replaces || attempt == ATTEMPTS) => {
-                    return Err(Status::conflict(&resource.group_resource(), name, MODIFIED));
-                }
+                None if asked && replaces => break,
                 None => {}
             }
         }
         Err(Status::conflict(&resource.group_resource(), name, MODIFIED))
     }
 
-    /// Stores a new state of an object; `None` if somebody else was faster. An object that nothing keeps any more
-    /// is deleted instead.
+    /// Stores a new state of an object; `None` if somebody else was faster.
     pub(crate) fn commit(
         &self,
         key: &str,
@@ -171,9 +187,6 @@ impl Write<'_> {
         stored: Value,
     ) -> Result<Option<Outcome>, Status> {
         let resource = self.resource;
-        if is_released(&stored) {
-            return self.remove(key, record, stored);
-        }
         let (template, make) = object::contents(resource, &stored);
         if template.same_as(record) {
             return Ok(Some(Outcome::Stored { record: record.clone(), created: false, changed: false }));
@@ -190,44 +203,48 @@ impl Write<'_> {
         }
     }
 
-    /// Deletes an object for good; `None` if somebody else was faster.
-    pub(crate) fn remove(
-        &self,
-        key: &str,
-        record: &Arc<Record<Meta>>,
-        last: Value,
-    ) -> Result<Option<Outcome>, Status> {
+    /// Deletes an object for good, and gives its last state with the revision at which it went; `None` if somebody
+    /// else was faster.
+    pub(crate) fn remove(&self, key: &str, record: &Record<Meta>) -> Result<Option<Value>, Status> {
         let resource = self.resource;
         if self.dry_run {
-            return Ok(Some(Outcome::Deleted { object: resource.behaviour.from_storage(last) }));
+            return resource.decode(&record.body).map(Some);
         }
+        let last: Value = serde_json::from_slice(&record.body).map_err(Status::internal)?;
         let (template, make) = object::contents(resource, &last);
         match self.store.delete(resource.table, key, record.revision, |revision| make(&template, revision)) {
-            Ok(record) => Ok(Some(Outcome::Deleted { object: resource.decode(&record.body)? })),
+            Ok(record) => resource.decode(&record.body).map(Some),
             Err(WriteError::Mismatch { .. }) => Ok(None),
             Err(_) => Err(Status::no_such_path()),
         }
     }
 
+    /// An object that is gone, or would be.
+    pub(crate) fn gone(&self, object: Value) -> Outcome {
+        if self.dry_run { Outcome::DryDeleted { object } } else { Outcome::Deleted { object } }
+    }
+
+    /// Whether an update takes away the last that kept an object which is to go.
+    fn is_released(&self, new: &Value, old: &Value) -> bool {
+        let Some(before) = metadata(old) else { return false };
+        before.contains_key("deletionTimestamp")
+            && before.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) == 0
+            && object::finalizers(new).is_empty()
+            && !self.resource.behaviour.is_held(new)
+    }
+
     /// An update of what is not there, of a kind that may be made so.
     fn create_by_update(&mut self, name: &str, object: Value) -> Result<Outcome, Status> {
-        if !meta_str(&object, "resourceVersion").is_empty() {
-            return Err(Status::not_found(&self.resource.group_resource(), name));
-        }
-        if !meta_str(&object, "uid").is_empty() {
-            let why = format!(
-                "Precondition failed: UID in precondition: {}, UID in object meta: ",
-                meta_str(&object, "uid")
-            );
-            return Err(Status::conflict(&self.resource.group_resource(), name, &why));
-        }
-        self.create(Decoded { object, complaints: Vec::new() })
+        self.check_uid(&object, "", name)?;
+        let mut object = object;
+        set_meta_str(&mut object, "resourceVersion", "");
+        self.create_alone(Decoded { object, complaints: Vec::new() })
     }
 
     /// Defaults, and what is to be said about fields that were not understood.
     fn settle(&mut self, decoded: Decoded) -> Result<Value, Status> {
         let Decoded { mut object, complaints } = decoded;
-        match self.field_validation()? {
+        match decode::field_validation(&self.query.field_validation) {
             FieldValidation::Ignore => {}
             FieldValidation::Warn => self.warnings.extend(complaints),
             FieldValidation::Strict if complaints.is_empty() => {}
@@ -240,18 +257,33 @@ impl Write<'_> {
     }
 
     /// The namespace of the request is that of the object.
-    fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
+    pub(crate) fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
         let sent = meta_str(object, "namespace");
         match self.namespace {
             Some(namespace) if sent.is_empty() || sent == namespace => {
                 set_meta_str(object, "namespace", namespace);
                 Ok(())
             }
-            None if sent.is_empty() => Ok(()),
-            _ => Err(Status::bad_request(
+            // What lives in no namespace may be sent with any.
+            None => {
+                set_meta_str(object, "namespace", "");
+                Ok(())
+            }
+            Some(_) => Err(Status::bad_request(
                 "the namespace of the provided object does not match the namespace sent on the request",
             )),
         }
+    }
+
+    fn admit(&self, part: Part, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        let admission = Admission {
+            store: self.store,
+            registry: self.registry,
+            clock: self.clock,
+            user: self.user,
+            resource: self.resource,
+        };
+        self.resource.behaviour.admit(&admission, part, new, old)
     }
 
     fn generate_name(&self, base: &str) -> String {
@@ -264,17 +296,23 @@ impl Write<'_> {
         let now = object::timestamp(self.clock.wall());
         let uid = uid(self.clock);
         let metadata = metadata_mut(object);
-        for field in
-            ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generation"]
-        {
+        for field in [
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+            "managedFields",
+            "resourceVersion",
+        ] {
             metadata.remove(field);
         }
         metadata.insert("creationTimestamp".to_owned(), now.into());
         metadata.insert("uid".to_owned(), uid.into());
-        if self.resource.behaviour.generation() != Generation::None {
+        if !matches!(self.resource.behaviour.generation(), Generation::None | Generation::Unstarted) {
             metadata.insert("generation".to_owned(), 1.into());
         }
         self.resource.behaviour.prepare_create(object);
+        // What was reset just now has defaults, too.
+        self.resource.behaviour.default(object);
     }
 
     fn errors(&self, object: &Value) -> Vec<FieldError> {
@@ -285,54 +323,76 @@ impl Write<'_> {
         let namespaced = self.resource.namespaced;
         let mut errors =
             bowline_machinery::validate_object_meta(metadata, namespaced, behaviour.name_validator(), &path);
+        if behaviour.wants_qualified_finalizers() {
+            errors.extend(bowline_machinery::validate_qualified_finalizers(metadata, &path));
+        }
         errors.extend(behaviour.validate(object));
         errors
     }
 
+    /// What is wrong with an update. The metadata is checked once for all kinds and once by the kind, as clients can
+    /// see from the causes.
     fn update_errors(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+        let behaviour = &self.resource.behaviour;
         let path = FieldPath::new("metadata");
         let empty = Value::Null;
-        let metadata = |object: &Value| object.get("metadata").cloned().unwrap_or_else(|| empty.clone());
-        let mut errors =
-            bowline_machinery::validate_object_meta_update(&metadata(new), &metadata(old), &path);
-        errors.extend(self.resource.behaviour.validate_update(part, new, old));
+        let new_metadata = new.get("metadata").unwrap_or(&empty);
+        let old_metadata = old.get("metadata").unwrap_or(&empty);
+        let mut errors = bowline_machinery::validate_object_meta(
+            new_metadata,
+            self.resource.namespaced,
+            bowline_machinery::name_is_path_segment,
+            &path,
+        );
+        let changed = bowline_machinery::validate_object_meta_update(new_metadata, old_metadata, &path);
+        errors.extend(changed.clone());
+        errors.extend(changed);
+        if behaviour.wants_qualified_finalizers() {
+            errors.extend(bowline_machinery::validate_qualified_finalizers(new_metadata, &path));
+        }
+        errors.extend(behaviour.validate_update(part, new, old));
         errors
     }
 
-    fn check_preconditions(
-        &self,
-        new: &Value,
-        record: &Record<Meta>,
-        name: &str,
-        replaces: bool,
-    ) -> Result<(), Status> {
+    /// Who names a uid means that very object.
+    pub(crate) fn check_uid(&self, new: &Value, present: &str, name: &str) -> Result<(), Status> {
         let resource = self.resource;
         let uid = meta_str(new, "uid");
-        if !uid.is_empty() && *uid != *record.meta.uid {
-            let why = format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                resource.names.plural, record.key, record.meta.uid
-            );
-            return Err(Status::conflict(&resource.group_resource(), name, &why));
+        if uid.is_empty() || uid == present {
+            return Ok(());
         }
-        match meta_str(new, "resourceVersion") {
-            "" | "0" if replaces && !resource.behaviour.allows_unconditional_update() => {
-                let path = FieldPath::new("metadata.resourceVersion");
-                let error = FieldError::invalid(&path, 0, "must be specified for an update");
-                let kind = GroupKind::new(&resource.gvk.group, &resource.names.plural);
-                Err(Status::invalid(&kind, name, &[error]))
-            }
-            "" | "0" => Ok(()),
-            version if version == record.revision.to_string() => Ok(()),
-            version if version.parse::<u64>().is_err() => {
-                let path = FieldPath::new("metadata.resourceVersion");
-                let detail = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
-                let error = FieldError::invalid(&path, version, detail);
-                Err(Status::invalid(&resource.group_kind(), name, &[error]))
-            }
-            _ => Err(Status::conflict(&resource.group_resource(), name, MODIFIED)),
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: UID in precondition: {uid}, UID in object meta: {present}",
+            registry_path(resource),
+            object::key(self.namespace, name)
+        );
+        Err(Status::conflict(&resource.group_resource(), name, &why))
+    }
+
+    /// Who names a revision means that state of the object. Whether one was named.
+    fn check_revision(&self, new: &Value, record: &Record<Meta>, name: &str) -> Result<bool, Status> {
+        let resource = self.resource;
+        let revision = match meta_str(new, "resourceVersion") {
+            "" => 0,
+            text => text.parse::<u64>().map_err(|error| {
+                let why = match error.kind() {
+                    std::num::IntErrorKind::PosOverflow => "value out of range",
+                    _ => "invalid syntax",
+                };
+                Status::failure(500, "", format!("strconv.ParseUint: parsing {text:?}: {why}"))
+            })?,
+        };
+        if revision == 0 && !resource.behaviour.allows_unconditional_update() {
+            let path = FieldPath::new("metadata").child("resourceVersion");
+            let error = FieldError::invalid(&path, 0, "must be specified for an update");
+            let kind = GroupKind::new(&resource.gvk.group, &resource.names.plural);
+            return Err(Status::invalid(&kind, name, &[error]));
         }
+        if revision != 0 && revision != record.revision.get() {
+            return Err(Status::conflict(&resource.group_resource(), name, MODIFIED));
+        }
+        Ok(revision != 0)
     }
 
     /// What an update cannot change is as before; generation moves if it has to.
@@ -341,17 +401,24 @@ impl Write<'_> {
         let new_metadata = metadata_mut(new);
         new_metadata.remove("managedFields");
         new_metadata.remove("selfLink");
-        for field in ["uid", "creationTimestamp", "resourceVersion", "generation"] {
-            copy(field, new_metadata, &old_metadata);
-        }
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
-            copy(field, new_metadata, &old_metadata);
-        }
-        if let Some(generate_name) = old_metadata.get("generateName") {
-            new_metadata.entry("generateName").or_insert_with(|| generate_name.clone());
-        }
+        copy("generation", new_metadata, &old_metadata);
         self.resource.behaviour.prepare_update(part, new, old);
-        if part == Part::Main && moves_generation(self.resource.behaviour.generation(), new, old) {
+        let new_metadata = metadata_mut(new);
+        for field in ["creationTimestamp", "resourceVersion"] {
+            copy(field, new_metadata, &old_metadata);
+        }
+        if new_metadata.get("uid").and_then(Value::as_str).is_none_or(str::is_empty) {
+            copy("uid", new_metadata, &old_metadata);
+        }
+        // Nothing that is to go can be kept by a change of these.
+        if old_metadata.contains_key("deletionTimestamp") {
+            copy("deletionTimestamp", new_metadata, &old_metadata);
+        }
+        if let Some(grace) = old_metadata.get("deletionGracePeriodSeconds") {
+            new_metadata.entry("deletionGracePeriodSeconds").or_insert_with(|| grace.clone());
+        }
+        let may_move = matches!(part, Part::Main | Part::EphemeralContainers);
+        if may_move && moves_generation(self.resource.behaviour.generation(), new, old) {
             let generation = old_metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
             metadata_mut(new).insert("generation".to_owned(), (generation + 1).into());
         }
@@ -366,13 +433,16 @@ fn copy(field: &str, to: &mut Map<String, Value>, from: &Map<String, Value>) {
 }
 
 fn moves_generation(generation: Generation, new: &Value, old: &Value) -> bool {
-    let annotations =
-        |object: &Value| metadata(object).and_then(|metadata| metadata.get("annotations")).cloned();
+    let differs = |field: &str| {
+        let value = |object: &Value| metadata(object).and_then(|metadata| metadata.get(field)).cloned();
+        value(new) != value(old)
+    };
     match generation {
-        Generation::None => false,
-        Generation::Spec => spec_differs(new, old),
+        Generation::None | Generation::Fixed => false,
+        Generation::Spec | Generation::Unstarted => spec_differs(new, old),
         Generation::AllButMetadata => spec_differs(new, old) || new.get("status") != old.get("status"),
-        Generation::SpecAndAnnotations => spec_differs(new, old) || annotations(new) != annotations(old),
+        Generation::SpecAndAnnotations => spec_differs(new, old) || differs("annotations"),
+        Generation::SpecAndLabels => spec_differs(new, old) || differs("labels"),
     }
 }
 
@@ -388,17 +458,23 @@ fn spec_differs(new: &Value, old: &Value) -> bool {
     rest(new) != rest(old)
 }
 
-/// Whether an object is being deleted, and nothing keeps it any more.
-fn is_released(object: &Value) -> bool {
-    let Some(metadata) = metadata(object) else { return false };
-    metadata.contains_key("deletionTimestamp")
-        && metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0) == 0
-        && object::finalizers(object).is_empty()
-        // A namespace is kept by finalizers of its own.
-        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+/// Where kube-apiserver keeps objects of a resource in etcd, which it tells clients.
+fn registry_path(resource: &Resource) -> String {
+    let plural = resource.names.plural.as_str();
+    match (resource.gvk.group.as_str(), plural) {
+        ("", "nodes") => "minions".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => format!("{}/{plural}", resource.gvk.group),
+        (group, _) if resource.behaviour.items_have_kind() => format!("{group}/{plural}"),
+        _ => plural.to_owned(),
+    }
 }
 
-fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+/// The name of the request is that of the object.
+pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     match meta_str(object, "name") {
         "" => Err(Status::bad_request(format!(
             "the name of the object ({name} based on URL) was undeterminable: name must be provided"
@@ -417,20 +493,35 @@ pub(crate) fn uid(clock: &Clock) -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex = |range: std::ops::Range<usize>| {
-        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        bytes[range].iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     };
     [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
 }
 
-/// Dry runs: `All`, or nothing at all.
-pub(crate) fn dry_run(values: &[String], options: &str) -> Result<bool, Status> {
-    if values.iter().all(String::is_empty) {
-        return Ok(false);
+/// What is wrong with options that all writes have; `options` is what they are called together.
+pub(crate) fn check_options(query: &Query, dry_run: &[String], options: &str) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    if dry_run.iter().any(|value| value != "All") {
+        errors.push(FieldError::not_supported(&FieldPath::new("dryRun"), dry_run.to_vec(), &["All"]));
     }
-    if values.iter().all(|value| value == "All") {
-        return Ok(true);
+    if options != "DeleteOptions" {
+        let path = FieldPath::new("fieldManager");
+        errors.extend(bowline_machinery::validate_field_manager(&query.field_manager, &path));
+        if !matches!(query.field_validation.as_str(), "" | "Ignore" | "Strict" | "Warn") {
+            let path = FieldPath::new("fieldValidation");
+            let known = ["", "Ignore", "Strict", "Warn"];
+            errors.push(FieldError::not_supported(&path, query.field_validation.as_str(), &known));
+        }
     }
-    let path = FieldPath::new("dryRun");
-    let error = FieldError::not_supported(&path, values.to_vec(), &["All"]);
-    Err(Status::invalid(&GroupKind::new("meta.k8s.io", options), "", &[error]))
+    if options == "PatchOptions" && query.force {
+        let why = "may not be specified for non-apply patch";
+        errors.push(FieldError::forbidden(&FieldPath::new("force"), why));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(&GroupKind::new("meta.k8s.io", options), "", &errors))
 }

@@ -1,6 +1,8 @@
 //! The arguments as they are typed, and the help about them. Owns no behaviour: what is done with an argument stands
 //! in the file of its verb.
 
+use std::path::PathBuf;
+
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -21,9 +23,37 @@ impl Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    Plane(Plane),
     Version(Version),
     Completion(Completion),
 }
+
+/// Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
+#[derive(Debug, Args)]
+#[command(after_long_help = PLANE)]
+pub(crate) struct Plane {
+    /// The port of 127.0.0.1 to listen on; 0 is any that is free
+    #[arg(long, short, value_name = "PORT", default_value_t = 0)]
+    pub(crate) port: u16,
+
+    /// Where to write the kubeconfig
+    ///
+    /// Without it: a file in `$XDG_RUNTIME_DIR`, or else in the directory of temporary files, that is removed at the
+    /// end.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Print each request to the standard error
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+const PLANE: &str = "\
+What it is:
+  The API of Kubernetes 1.36: built-in kinds and custom resources. There are no controllers, no
+  scheduler and no nodes: a Deployment gets no pods. Everything is gone when it stops.
+
+  Whoever can read the kubeconfig may do everything; it can be read by its owner only.";
 
 /// Print the version of this tool
 #[derive(Debug, Args)]

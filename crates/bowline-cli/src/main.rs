@@ -3,6 +3,7 @@
 mod arguments;
 mod completion;
 mod output;
+mod plane;
 mod version;
 
 use std::process::ExitCode;
@@ -13,6 +14,7 @@ use crate::arguments::{Arguments, Verb};
 
 fn main() -> ExitCode {
     let text = match Arguments::parse().verb {
+        Verb::Plane(plane) => return plane::run(&plane),
         Verb::Version(version) => version::text(version.output),
         Verb::Completion(completion) => completion::script(completion.shell),
     };

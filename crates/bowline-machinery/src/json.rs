@@ -1,6 +1,7 @@
 //! JSON from a client: parsed into a [`Value`], with what strict decoding has to say about duplicate fields. Owns the
 //! limits of what is read; unknown fields are a schema's to tell.
 
+mod order;
 mod syntax;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
+pub use self::order::sort_by_place;
 use self::syntax::syntax_error;
 use crate::quote::quoted;
 

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-pub use lists::{validate_annotations, validate_field_manager, validate_labels};
+pub use lists::{
+    validate_annotations, validate_field_manager, validate_labels, validate_qualified_finalizers,
+};
 
 use crate::{FieldError, FieldPath, NameValidator, name_is_dns_label};
 use lists::{validate_finalizers, validate_managed_fields, validate_owner_references};

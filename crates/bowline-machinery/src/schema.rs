@@ -62,7 +62,8 @@ impl Schema {
     /// error as well.
     ///
     /// # Errors
-    /// What is wrong with it, worded as Kubernetes words it when a `CustomResourceDefinition` is created.
+    /// What is wrong with it, worded as Kubernetes words it when a `CustomResourceDefinition` is created; not much more
+    /// than 1000 things.
     pub fn compile(schema: &Value, path: &FieldPath) -> Result<Self, Vec<FieldError>> {
         let mut root = read::read(schema, path)?;
         let errors = check::check(&root, path, Strictness::FULL);
@@ -114,8 +115,8 @@ impl Schema {
     /// What is wrong with a new object: its fields, its embedded resources, and its lists that are sets or maps.
     /// `path` is put in front of the errors' paths; it is the root for whole objects.
     ///
-    /// The object's own type and metadata are not looked at, unless the schema speaks of them. No more than 1000
-    /// errors are told.
+    /// The object's own type and metadata are not looked at, unless the schema speaks of them. Not much more than 1000
+    /// errors are told of each sort.
     #[must_use]
     pub fn validate(&self, object: &Value, path: &FieldPath) -> Vec<FieldError> {
         let mut errors = Validator::new(None).validate(&self.root, object).into_errors(path);

@@ -14,10 +14,9 @@ pub(super) fn names(gvk: &GroupVersionKind) -> &'static [&'static str] {
             "spec.hostNetwork",
             "status.phase",
             "status.podIP",
-            "status.podIPs",
             "status.nominatedNodeName",
         ],
-        ("", "Event") => &[
+        ("" | "events.k8s.io", "Event") => &[
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -30,47 +29,53 @@ pub(super) fn names(gvk: &GroupVersionKind) -> &'static [&'static str] {
             "source",
             "type",
         ],
-        ("events.k8s.io", "Event") => &[
-            "regarding.kind",
-            "regarding.namespace",
-            "regarding.name",
-            "regarding.uid",
-            "regarding.apiVersion",
-            "regarding.resourceVersion",
-            "regarding.fieldPath",
-            "reason",
-            "reportingController",
-            "type",
-        ],
         ("", "Secret") => &["type"],
         ("", "Service") => &["spec.clusterIP", "spec.type"],
         ("", "Namespace") => &["status.phase"],
         ("", "Node") => &["spec.unschedulable"],
-        ("", "ReplicationController") | ("apps", "ReplicaSet") => &["status.replicas"],
+        ("", "ReplicationController") => &["status.replicas"],
         ("batch", "Job") => &["status.successful"],
         ("certificates.k8s.io", "CertificateSigningRequest") => &["spec.signerName"],
         _ => &[],
     }
 }
 
-/// What somebody is told who selects by another field.
-pub(super) fn unknown(gvk: &GroupVersionKind, field: &str) -> String {
-    if names(gvk).is_empty() {
-        return format!(
-            "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-        );
-    }
-    format!("field label not supported: {field}")
+/// The field that a selector means, or what somebody is told who selects by another.
+pub(super) fn named(gvk: &GroupVersionKind, asked: &str) -> Result<String, String> {
+    let known = names(gvk);
+    let meant = match (gvk.group.as_str(), gvk.kind.as_str(), asked) {
+        (_, _, "metadata.name") => Some("metadata.name".to_owned()),
+        // The kinds with a list of their own, and without a namespace, do not have it in that list.
+        ("", "Node" | "Namespace", "metadata.namespace")
+        | ("certificates.k8s.io", "CertificateSigningRequest", "metadata.namespace") => None,
+        (_, _, "metadata.namespace") => Some("metadata.namespace".to_owned()),
+        ("", "Pod", "spec.host") => Some("spec.nodeName".to_owned()),
+        // It may be named, but has no value.
+        ("", "Pod", "status.podIPs") => Some("status.podIPs".to_owned()),
+        // The same objects as those of the core group, whose fields have other names.
+        ("events.k8s.io", "Event", "reportingController") => Some("reportingComponent".to_owned()),
+        ("events.k8s.io", "Event", "reason" | "type") => Some(asked.to_owned()),
+        ("events.k8s.io", "Event", asked) => asked
+            .strip_prefix("regarding.")
+            .map(|field| format!("involvedObject.{field}"))
+            .filter(|field| known.contains(&field.as_str())),
+        _ => known.contains(&asked).then(|| asked.to_owned()),
+    };
+    meant.ok_or_else(|| match (gvk.group.as_str(), gvk.kind.as_str()) {
+        ("batch", "Job") => format!("field label {asked:?} not supported for Job"),
+        _ if known.is_empty() => {
+            format!("{asked:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+        _ => format!("field label not supported: {asked}"),
+    })
 }
 
 /// The value of one of the fields. Objects are as they are stored.
 pub(super) fn value(gvk: &GroupVersionKind, name: &str, object: &Value) -> String {
     let pointer = match (gvk.kind.as_str(), name) {
-        ("Pod", "status.podIPs") => "/status/podIP".to_owned(),
+        ("Pod", "status.podIP") => "/status/podIPs/0/ip".to_owned(),
         ("Job", "status.successful") => "/status/succeeded".to_owned(),
         ("Event", "source") => return event_source(object),
-        ("Event", "reportingController" | "reportingComponent") => "/reportingComponent".to_owned(),
-        ("Event", name) => format!("/{}", name.replace("regarding", "involvedObject").replace('.', "/")),
         (_, name) => format!("/{}", name.replace('.', "/")),
     };
     match object.pointer(&pointer) {

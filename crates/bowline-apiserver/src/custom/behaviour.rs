@@ -33,16 +33,20 @@ pub(crate) struct Custom {
 static OBJECT_META: LazyLock<Option<TypeRef>> =
     LazyLock::new(|| facts::type_of("", "v1", "ConfigMap")?.field("metadata")?.structure());
 
+impl Custom {
+    fn cannot_be_handled(&self, why: &dyn std::fmt::Display) -> Status {
+        let GroupVersionKind { kind, version, .. } = &self.gvk;
+        Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
+    }
+}
+
 impl Behaviour for Custom {
     fn normalise(&self, mut object: Value, unknown: &mut Vec<String>) -> Result<Value, Status> {
         let metadata = into_map(&mut object).remove("metadata").unwrap_or_default();
         if let Some(object_meta) = *OBJECT_META {
-            let normalised = object_meta.normalise(metadata, UnknownFields::Report).map_err(|error| {
-                let GroupVersionKind { kind, version, .. } = &self.gvk;
-                Status::bad_request(format!(
-                    "{kind} in version {version:?} cannot be handled as a {kind}: {error}"
-                ))
-            })?;
+            let normalised = object_meta
+                .normalise(metadata, UnknownFields::Report)
+                .map_err(|error| self.cannot_be_handled(&error))?;
             let fields = normalised.unknown_fields.iter();
             unknown.extend(
                 fields.map(|field| field.replacen("unknown field \"", "unknown field \"metadata.", 1)),
@@ -52,6 +56,7 @@ impl Behaviour for Custom {
         let fields = self.schema.unknown_fields(&object);
         unknown.extend(fields.into_iter().map(|field| format!("unknown field {field:?}")));
         self.schema.prune(&mut object);
+        self.schema.coerce(&mut object).map_err(|error| self.cannot_be_handled(&error))?;
         Ok(object)
     }
 
@@ -101,14 +106,11 @@ impl Behaviour for Custom {
         self.schema.validate(object, &FieldPath::root())
     }
 
-    fn validate_update(&self, _part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
-        let errors = self.validate(new);
-        if errors.is_empty() {
-            return errors;
+    fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+        match part {
+            Part::Status => self.schema.validate_status_update(new, old),
+            _ => self.schema.validate_update(new, old),
         }
-        // What was wrong before the schema forbade it may stay as long as it is not touched.
-        let before = self.validate(old);
-        errors.into_iter().filter(|error| !before.contains(error)).collect()
     }
 
     fn generation(&self) -> Generation {

@@ -1,17 +1,19 @@
 //! `scale`: the one number that autoscalers know, wherever a kind keeps it.
 
+use bowline_machinery::facts::{self, UnknownFields};
 use bowline_machinery::{FieldError, FieldPath, GroupKind, LabelSelector, Status};
 use serde_json::{Value, json};
 
 use crate::decode::Decoded;
 use crate::negotiate;
 use crate::object::{self, meta_str};
+use crate::patch::{self, Patch};
 use crate::read;
 use crate::request::Verb;
 use crate::resource::{Part, Scale};
-use crate::rest::{Exchange, PatchBody};
+use crate::rest::Exchange;
 use crate::server::{Answer, method_not_allowed};
-use crate::write::Change;
+use crate::write::{self, Change, Write};
 
 pub(super) fn answer(exchange: &Exchange<'_>, verb: Verb, name: &str) -> Result<(Answer, bool), Status> {
     let scale = exchange.resource.behaviour.scale().ok_or_else(Status::no_such_path)?;
@@ -24,51 +26,68 @@ pub(super) fn answer(exchange: &Exchange<'_>, verb: Verb, name: &str) -> Result<
         }
         Verb::Update => {
             negotiate::check_json(exchange.headers)?;
-            let sent = parse(exchange.body)?;
-            change(exchange, name, &scale, &|_| Ok(sent.clone()))
+            let parsed = bowline_machinery::parse_json(exchange.body)
+                .map_err(|error| Status::bad_request(format!("the Scale cannot be read: {error}")))?;
+            let sent = read_scale(parsed.value).map_err(|(kind, why)| {
+                Status::bad_request(format!("{kind} in version \"v1\" cannot be handled as a Scale: {why}"))
+            })?;
+            write::check_name(&sent, name)?;
+            let mut write = exchange.write("UpdateOptions")?;
+            let checked = exchange.write("UpdateOptions")?;
+            change(exchange, &mut write, name, &scale, &|present| {
+                checked.check_uid(&sent, meta_str(present, "uid"), name)?;
+                Ok(sent.clone())
+            })
         }
         Verb::Patch => {
-            let patch = PatchBody::parse(negotiate::patch(exchange.headers)?, exchange.body)?;
-            change(exchange, name, &scale, &|present| patch.apply(present))
+            let patch = Patch::parse(exchange)?;
+            let mut write = exchange.write("PatchOptions")?;
+            change(exchange, &mut write, name, &scale, &|present| {
+                let patched = patch.apply(present)?;
+                let wanted =
+                    read_scale(patched.clone()).map_err(|(_, why)| patch::refused(&patched, &why))?;
+                write::check_name(&wanted, name)?;
+                Ok(wanted)
+            })
         }
         _ => Err(method_not_allowed()),
     }
 }
 
-fn parse(body: &[u8]) -> Result<Value, Status> {
-    let parsed = bowline_machinery::parse_json(body)
-        .map_err(|error| Status::bad_request(format!("the Scale cannot be read: {error}")))?;
-    let kind = parsed.value.get("kind").and_then(Value::as_str).unwrap_or("Scale");
-    if !parsed.value.is_object() || kind != "Scale" {
-        return Err(Status::bad_request(format!("{kind} in version \"v1\" cannot be handled as a Scale")));
+/// A value as a `Scale`; otherwise what it says it is, and why it is none.
+fn read_scale(value: Value) -> Result<Value, (String, String)> {
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or("Scale").to_owned();
+    if kind != "Scale" {
+        let why = format!("converting (v1.{kind}) to (autoscaling.Scale): unknown conversion");
+        return Err((kind, why));
     }
-    Ok(parsed.value)
+    match facts::type_of("autoscaling", "v1", "Scale") {
+        Some(scale) => match scale.normalise(value, UnknownFields::Ignore) {
+            Ok(normalised) => Ok(normalised.value),
+            Err(error) => Err((kind, error.to_string())),
+        },
+        None => Ok(value),
+    }
 }
 
 /// Changes the number of replicas to what `desired` makes of the present scale.
 fn change(
     exchange: &Exchange<'_>,
+    write: &mut Write<'_>,
     name: &str,
     scale: &Scale,
-    desired: &dyn Fn(Value) -> Result<Value, Status>,
+    desired: &dyn Fn(&Value) -> Result<Value, Status>,
 ) -> Result<(Answer, bool), Status> {
-    let mut write = exchange.write("UpdateOptions")?;
-    let modify = |object: Value| {
-        let wanted = desired(scale.of(&object))?;
+    let modify = |mut object: Value| {
+        let wanted = desired(&scale.of(&object))?;
         let replicas = check(&wanted, name)?;
-        let mut object = object;
         if let Some(fields) = object.as_object_mut() {
             fields.remove("apiVersion");
             fields.remove("kind");
         }
         set(&mut object, &scale.spec_replicas, replicas.into());
-        let metadata = object::metadata_mut(&mut object);
-        match meta_str(&wanted, "resourceVersion") {
-            "" => metadata.remove("resourceVersion"),
-            version => metadata.insert("resourceVersion".to_owned(), version.into()),
-        };
-        if !meta_str(&wanted, "uid").is_empty() {
-            metadata.insert("uid".to_owned(), meta_str(&wanted, "uid").into());
+        for field in ["namespace", "resourceVersion", "uid"] {
+            object::set_meta_str(&mut object, field, meta_str(&wanted, field));
         }
         Ok(Decoded { object, complaints: Vec::new() })
     };
@@ -80,26 +99,13 @@ fn change(
 }
 
 fn check(wanted: &Value, name: &str) -> Result<i64, Status> {
-    let kind = GroupKind::new("autoscaling", "Scale");
-    let replicas = match wanted.pointer("/spec/replicas") {
-        None | Some(Value::Null) => 0,
-        Some(replicas) => replicas
-            .as_i64()
-            .filter(|replicas| i32::try_from(*replicas).is_ok())
-            .ok_or_else(|| Status::bad_request("Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal spec.replicas into Go struct field ScaleSpec.spec.replicas of type int32"))?,
-    };
+    let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     if replicas < 0 {
         let path = FieldPath::new("spec").child("replicas");
         let error = FieldError::invalid(&path, replicas, "must be greater than or equal to 0");
-        return Err(Status::invalid(&kind, name, &[error]));
+        return Err(Status::invalid(&GroupKind::new("autoscaling", "Scale"), name, &[error]));
     }
-    match meta_str(wanted, "name") {
-        "" => Ok(replicas),
-        sent if sent == name => Ok(replicas),
-        sent => Err(Status::bad_request(format!(
-            "the name of the object ({sent}) does not match the name on the URL ({name})"
-        ))),
-    }
+    Ok(replicas)
 }
 
 /// Sets a field, making what is missing on the way to it.

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
+use bowline_clock::Clock;
 use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt as _;
@@ -33,6 +34,8 @@ pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
+    /// The body, as it came.
+    pub(crate) text: String,
 }
 
 impl Env {
@@ -41,7 +44,8 @@ impl Env {
         let mut env = Self { client, namespace: String::new() };
         let namespace = json!({"metadata": {"generateName": "contract-"}});
         let answer = env.post("/api/v1/namespaces", namespace).await;
-        env.namespace = answer.expect(201)["metadata"]["name"].as_str().expect("it has a name").to_owned();
+        let namespace = answer.expect(201);
+        namespace["metadata"]["name"].as_str().expect("it has a name").clone_into(&mut env.namespace);
         env
     }
 
@@ -100,18 +104,30 @@ impl Env {
         headers: &[(&str, &str)],
         body: impl ToString,
     ) -> Answer {
+        self.send(method, path, headers, body.to_string().into_bytes()).await
+    }
+
+    /// Any request with any bytes.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Vec<u8>,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.body(Body::from(body.to_string().into_bytes())).expect("a request can be made");
-        let answer = tokio::time::timeout(PATIENCE, async {
+        let request = request.body(Body::from(body)).expect("a request can be made");
+        let clock = clock();
+        let answer = clock.timeout(PATIENCE, async {
             let response = self.client.send(request).await.expect("the server answers");
             let (parts, body) = response.into_parts();
             let bytes = body.collect().await.expect("the whole answer comes").to_bytes();
-            let text = || Value::from(String::from_utf8_lossy(&bytes).into_owned());
-            let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
-            Answer { code: parts.status.as_u16(), headers: parts.headers, body }
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| Value::from(text.as_str()));
+            Answer { code: parts.status.as_u16(), headers: parts.headers, body, text }
         });
         answer.await.expect("an answer comes in time")
     }
@@ -124,17 +140,25 @@ impl Env {
                 if is_so(&answer) {
                     return answer;
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                clock().sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("{path} does not become so"))
+        clock().timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("{path} does not become so"))
     }
 
     /// Watches until `enough` events have come, or the watch ends.
     pub(crate) async fn watch(&self, path: &str, enough: usize) -> Vec<Value> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        self.events(&format!("{path}{separator}watch=true"), &[], enough).await
+    }
+
+    /// The events that a path answers with, until there are enough or they end.
+    pub(crate) async fn events(&self, path: &str, headers: &[(&str, &str)], enough: usize) -> Vec<Value> {
         let events = async {
-            let separator = if path.contains('?') { '&' } else { '?' };
-            let request = Request::get(format!("{path}{separator}watch=true"));
+            let mut request = Request::get(path);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
             let request = request.body(Vec::new()).expect("a request can be made");
             let stream = self.client.request_stream(request).await.expect("the watch begins");
             let lines = stream.lines().take(enough).map_ok(|line| {
@@ -143,8 +167,36 @@ impl Env {
             });
             lines.try_collect().await.expect("the watch goes on")
         };
-        tokio::time::timeout(PATIENCE, events).await.expect("the events come in time")
+        clock().timeout(PATIENCE, events).await.expect("the events come in time")
     }
+
+    /// The newest revision that a list of a path shows.
+    pub(crate) async fn revision(&self, path: &str) -> u64 {
+        revision(&self.get(path).await.expect(200))
+    }
+}
+
+/// The revision of an object or a list.
+pub(crate) fn revision(of: &Value) -> u64 {
+    let revision = of["metadata"]["resourceVersion"].as_str().and_then(|revision| revision.parse().ok());
+    revision.unwrap_or_else(|| panic!("{of:#} has a revision"))
+}
+
+/// The names of a list's items.
+pub(crate) fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().unwrap_or_else(|| panic!("{list:#} has items"));
+    items.iter().filter_map(|item| item["metadata"]["name"].as_str()).collect()
+}
+
+/// The types of events, and the names of what they are about.
+pub(crate) fn told(events: &[Value]) -> Vec<(&str, &str)> {
+    events
+        .iter()
+        .map(|event| {
+            let name = event["object"]["metadata"]["name"].as_str().unwrap_or_default();
+            (event["type"].as_str().unwrap_or_default(), name)
+        })
+        .collect()
 }
 
 impl Answer {
@@ -170,6 +222,11 @@ impl Answer {
     pub(crate) fn warnings(&self) -> Vec<&str> {
         self.headers.get_all("warning").iter().filter_map(|value| value.to_str().ok()).collect()
     }
+}
+
+/// The time of this machine: the other arm knows no other.
+pub(crate) fn clock() -> Clock {
+    Clock::real()
 }
 
 async fn client() -> Client {

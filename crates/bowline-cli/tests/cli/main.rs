@@ -1,5 +1,7 @@
 //! The command line tool as its users meet it: the real binary, its output and its exit code.
 
+mod plane;
+
 use std::process::{Command, Output, Stdio};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
@@ -14,6 +16,7 @@ fn help_names_every_verb() {
     Usage: bowline <COMMAND>
 
     Commands:
+      plane       Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
       version     Print the version of this tool
       completion  Print a script that completes this tool's arguments in a shell
       help        Print this message or the help of the given subcommand(s)
@@ -36,6 +39,7 @@ fn no_verb_is_answered_with_help_and_exit_code_2() {
     Usage: bowline <COMMAND>
 
     Commands:
+      plane       Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
       version     Print the version of this tool
       completion  Print a script that completes this tool's arguments in a shell
       help        Print this message or the help of the given subcommand(s)
@@ -193,7 +197,7 @@ fn the_completion_of_every_shell_names_every_verb() {
         let output = run(&["completion", shell]);
         assert!(output.status.success(), "{shell}: {output:?}");
         let script = text(&output.stdout);
-        for verb in ["version", "completion"] {
+        for verb in ["plane", "version", "completion"] {
             assert!(script.contains(verb), "the script for {shell} does not name {verb}:\n{script}");
         }
     }

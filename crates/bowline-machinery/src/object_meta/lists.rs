@@ -121,6 +121,18 @@ pub(super) fn validate_finalizers(finalizers: &Value, path: &FieldPath) -> Vec<F
     errors
 }
 
+/// What is wrong with finalizers beyond [the rules for all kinds](super::validate_object_meta): most built-in kinds take
+/// those without a domain only if they are Kubernetes' own.
+#[must_use]
+pub fn validate_qualified_finalizers(meta: &Value, path: &FieldPath) -> Vec<FieldError> {
+    let path = path.child("finalizers");
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    let is_known = |name: &str| matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
+    let names = texts(&meta["finalizers"]).enumerate();
+    let wrong = names.filter(|(_, name)| !name.contains('/') && !is_known(name));
+    wrong.map(|(index, name)| FieldError::invalid(&path.index(index), name, detail)).collect()
+}
+
 pub(super) fn validate_managed_fields(entries: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {

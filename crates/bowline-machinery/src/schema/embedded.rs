@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::metadata;
 use super::node::Node;
+use super::problem::MAX_PROBLEMS;
 use crate::{FieldError, FieldPath, name_is_path_segment, validate_dns1035_label, validate_object_meta};
 
 /// Brings the metadata of embedded resources into the form that Kubernetes gives it: unknown fields gone, empty ones
@@ -73,6 +74,9 @@ pub(super) fn validate(node: &Node, value: &Value, is_resource: bool, path: &Fie
 }
 
 fn walk(node: &Node, value: &Value, is_resource: bool, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    if errors.len() >= MAX_PROBLEMS {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             if is_resource || node.extensions.embedded_resource {

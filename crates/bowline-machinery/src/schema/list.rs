@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::node::Node;
+use super::problem::MAX_PROBLEMS;
 use crate::{FieldError, FieldPath, go_text};
 
 /// What is there twice in lists that are sets or maps.
@@ -15,6 +16,9 @@ pub(super) fn validate(node: &Node, value: &Value, path: &FieldPath) -> Vec<Fiel
 }
 
 fn walk(node: &Node, value: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    if errors.len() >= MAX_PROBLEMS {
+        return;
+    }
     match value {
         Value::Object(fields) => {
             if let Some(additional) = node.additional_schema() {

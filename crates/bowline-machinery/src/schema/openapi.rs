@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::field_path;
 use super::node::{Additional, Dependency, Items, Node, Rule};
+use super::problem::MAX_PROBLEMS;
 use super::structural;
 use crate::{FieldError, FieldPath};
 
@@ -66,6 +67,9 @@ struct Checker {
 
 impl Checker {
     fn node(&mut self, node: &Node, path: &FieldPath, place: &Place) {
+        if self.errors.len() >= MAX_PROBLEMS {
+            return;
+        }
         self.plain(node, path, place);
         if node.limits.unique_items {
             let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -103,8 +107,10 @@ impl Checker {
         if self.strictness.map_keys {
             self.errors.extend(map_keys(node, path));
         }
+        let has_path = node.rules.iter().any(|rule| !rule.field_path.is_empty());
+        let schema = Some(node).filter(|node| has_path && structural::obstacle(node).is_none());
         for (index, rule) in node.rules.iter().enumerate() {
-            self.rule(rule, node, &path.child("x-kubernetes-validations").index(index));
+            self.rule(rule, schema, &path.child("x-kubernetes-validations").index(index));
         }
     }
 
@@ -276,7 +282,8 @@ impl Checker {
         }
     }
 
-    fn rule(&mut self, rule: &Rule, node: &Node, path: &FieldPath) {
+    /// `schema` is there if paths can be followed in it.
+    fn rule(&mut self, rule: &Rule, schema: Option<&Node>, path: &FieldPath) {
         let has_break = |text: &str| text.contains(['\n', '\r']);
         let blank = |text: &str| !text.is_empty() && text.trim().is_empty();
         let (expression, message) = (rule.expression.trim(), rule.message.trim());
@@ -310,8 +317,8 @@ impl Checker {
         };
         wrong(blank(&rule.field_path), "must be non-empty if specified");
         wrong(has_break(&rule.field_path), "must not contain line breaks");
-        let leads_nowhere = || field_path::follow(&rule.field_path, node, true).is_err();
-        let is_wrong = !rule.field_path.is_empty() && structural::obstacle(node).is_none() && leads_nowhere();
+        let leads_nowhere = |schema| field_path::follow(&rule.field_path, schema, true).is_err();
+        let is_wrong = !rule.field_path.is_empty() && schema.is_some_and(leads_nowhere);
         wrong(is_wrong, "must be a valid path");
     }
 }

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{FieldError, FieldErrorKind, FieldPath};
 
-/// The most that is told about one object. Kubernetes tells all; that many lines help nobody, and a list of a
+/// How much is told about one object or schema. Kubernetes tells all; that many lines help nobody, and a list of a
 /// million wrong items would take a hundred times its size in errors.
-const MAX_PROBLEMS: usize = 1_000;
+pub(super) const MAX_PROBLEMS: usize = 1_000;
 
 /// What came of validating a value against a schema.
 #[derive(Clone, Debug, Default)]

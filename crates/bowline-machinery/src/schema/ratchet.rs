@@ -75,10 +75,12 @@ impl<'a> Items<'a> {
         Some(Correlation { old, node: self.node })
     }
 
-    /// What an item is known by.
+    /// What an item is known by; only scalars count.
     fn key(&self, item: &Value) -> Option<String> {
+        let scalar =
+            |key| item.get(key).filter(|value| value.is_string() || value.is_number() || value.is_boolean());
         let values: Option<Vec<String>> =
-            self.keys.iter().map(|key| item.get(key).map(ToString::to_string)).collect();
+            self.keys.iter().map(|key| scalar(key).map(ToString::to_string)).collect();
         values.map(|values| values.join(","))
     }
 }

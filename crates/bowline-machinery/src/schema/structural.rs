@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::node::{Additional, Items, Node};
+use super::problem::MAX_PROBLEMS;
 use crate::{FieldError, FieldPath};
 
 /// Why a schema cannot be read as a structural one at all; told only if nothing else is wrong with it.
@@ -74,6 +75,9 @@ impl Checker {
     }
 
     fn structure(&mut self, node: &Node, level: Level, path: &FieldPath) {
+        if self.errors.len() >= MAX_PROBLEMS {
+            return;
+        }
         if node.kind == "array" && node.items.is_none() {
             self.require(path, "items", "must be specified");
         }
@@ -189,6 +193,9 @@ impl Checker {
 
     /// What a schema in a junction may say.
     fn nested(&mut self, node: &Node, skip_any_of: bool, path: &FieldPath) {
+        if self.errors.len() >= MAX_PROBLEMS {
+            return;
+        }
         self.junctions(node, skip_any_of, false, path);
         if let Some(item) = node.item() {
             self.nested(item, false, &path.child("items"));

@@ -24,6 +24,13 @@ const SELECTORS: &[&str] = &[
 ];
 const QUANTITIES: &[&str] = &["1", "0.5", "1024Mi", "-1.5Gi", "1e3", "100m", "0500n", "12E", "1e-10", "9Ei"];
 
+const SCHEMAS: &[&str] = &[
+    "{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\",\"required\":[\"n\"],\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":1,\"default\":2}}}}}\n{\"spec\":{\"n\":0,\"x\":1}}",
+    "{\"type\":\"object\",\"properties\":{\"l\":{\"type\":\"array\",\"x-kubernetes-list-type\":\"set\",\"items\":{\"type\":\"string\",\"pattern\":\"^[a-z]{1,3}\\\\d*$\",\"format\":\"date\"}}}}\n{\"l\":[\"a1\",\"a1\",null]}",
+    "{\"type\":\"object\",\"properties\":{\"e\":{\"type\":\"object\",\"x-kubernetes-embedded-resource\":true,\"x-kubernetes-preserve-unknown-fields\":true}}}\n{\"e\":{\"kind\":\"A\",\"metadata\":{\"name\":1}}}",
+    "{\"type\":\"object\",\"anyOf\":[{\"required\":[\"a\"]},{\"not\":{\"required\":[\"b\"]}}],\"properties\":{\"m\":{\"type\":\"object\",\"additionalProperties\":{\"x-kubernetes-int-or-string\":true}}}}\n{\"m\":{\"k\":1.5}}",
+];
+
 /// A text of the corpus with some bytes changed, put in, left out, or taken from another.
 fn changed(corpus: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<Index>(), any::<u8>(), select(corpus), any::<Index>());
@@ -64,5 +71,10 @@ proptest! {
     #[test]
     fn a_quantity_of_any_bytes_is_printed_as_the_same_quantity(data in changed(QUANTITIES)) {
         targets::quantity(&data);
+    }
+
+    #[test]
+    fn a_schema_of_any_bytes_compiles_or_says_why_not(data in changed(SCHEMAS)) {
+        targets::schema(&data);
     }
 }

@@ -1,7 +1,7 @@
 //! What must hold for any bytes. These are the bodies of the fuzz targets in `fuzz/`, and of the tests beside this file.
 
 use bowline_machinery::{
-    FieldSelector, JsonPatch, LabelSelector, MergePatch, PatchError, Quantity, parse_json,
+    FieldPath, FieldSelector, JsonPatch, LabelSelector, MergePatch, PatchError, Quantity, Schema, parse_json,
 };
 use serde_json::{Value, json};
 
@@ -55,6 +55,29 @@ pub(crate) fn quantity(data: &[u8]) {
         assert_eq!(again, quantity, "{text}");
     }
     assert_eq!(Quantity::parse(&quantity.to_string()).expect("what was printed can be read"), again);
+}
+
+/// A schema in the first line, an object in the rest: a schema compiles or says why not, and one that does takes any
+/// object. What is pruned once is pruned.
+pub(crate) fn schema(data: &[u8]) {
+    let place = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
+    let (schema, object) = data.split_at(place);
+    let Ok(schema) = parse_json(schema) else { return };
+    let schema = match Schema::compile(&schema.value, &FieldPath::root()) {
+        Ok(schema) => schema,
+        Err(errors) => return assert!(errors.iter().all(|error| !error.to_string().is_empty())),
+    };
+    let Ok(object) = parse_json(object) else { return };
+    let mut pruned = object.value.clone();
+    schema.prune(&mut pruned);
+    let mut again = pruned.clone();
+    schema.prune(&mut again);
+    assert_eq!(again, pruned);
+    let _ = schema.unknown_fields(&object.value);
+    let _ = schema.coerce(&mut pruned);
+    schema.default(&mut pruned);
+    let _ = schema.validate(&pruned, &FieldPath::root());
+    let _ = schema.validate_update(&pruned, &object.value);
 }
 
 fn is_written_and_read_again(value: &Value) {

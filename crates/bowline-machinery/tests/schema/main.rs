@@ -3,6 +3,8 @@
 //! The tables beside this file were written by a Go program that ran each case through `k8s.io/apiextensions-apiserver`
 //! v0.36.4. Go walks maps in random order, so errors are compared sorted.
 
+mod properties;
+
 use bowline_machinery::{FieldError, FieldPath, Schema, default_crd, validate_crd, validate_crd_update};
 use serde_json::{Value, json};
 

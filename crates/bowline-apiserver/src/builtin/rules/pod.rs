@@ -1,0 +1,75 @@
+//! What is special about writing pods: who may change what, and how long they take to go. Not what is in them.
+
+use std::collections::BTreeSet;
+
+use bowline_machinery::{FieldError, FieldPath, pod_qos_class};
+use serde_json::{Value, json};
+
+use crate::object::{child_mut, into_map, meta_str};
+use crate::resource::Part;
+
+/// How long a pod has to stop if it does not say so itself.
+const GRACE: i64 = 30;
+
+/// A new pod waits for a node.
+pub(super) fn prepare_create(pod: &mut Value) {
+    let mut status = json!({"phase": "Pending", "qosClass": pod_qos_class(pod)});
+    let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty()) {
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": null,
+            "lastTransitionTime": meta_str(pod, "creationTimestamp"),
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    into_map(pod).insert("status".to_owned(), status);
+}
+
+/// What the server once said about a pod stays, though its node may not know it.
+pub(super) fn prepare_update(part: Part, new: &mut Value, old: &Value) {
+    if part != Part::Status {
+        return;
+    }
+    let status = child_mut(new, "status");
+    for field in ["qosClass", "observedGeneration"] {
+        let known = status.get(field).is_some_and(|value| !value.is_null() && value != "" && value != 0);
+        if let Some(before) = old.pointer(&format!("/status/{field}")).filter(|_| !known) {
+            status.insert(field.to_owned(), before.clone());
+        }
+    }
+}
+
+/// Ephemeral containers stay.
+pub(super) fn validate_update(part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+    if part != Part::EphemeralContainers {
+        return Vec::new();
+    }
+    let names = |pod: &Value| -> BTreeSet<String> {
+        let containers = pod.pointer("/spec/ephemeralContainers").and_then(Value::as_array);
+        let names = containers.into_iter().flatten().filter_map(|container| container["name"].as_str());
+        names.map(str::to_owned).collect()
+    };
+    let (new, old) = (names(new), names(old));
+    let path = FieldPath::new("spec").child("ephemeralContainers");
+    let missing = old.difference(&new);
+    missing
+        .map(|name| {
+            let detail = format!("existing ephemeral containers {name:?} may not be removed\n");
+            FieldError::forbidden(&path, detail)
+        })
+        .collect()
+}
+
+/// A pod that runs nowhere has nothing to stop.
+pub(super) fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
+    let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    if text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Succeeded" | "Failed") {
+        return 0;
+    }
+    let own = pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+    let period = asked.or(own).unwrap_or(GRACE);
+    if period < 0 { 1 } else { period }
+}

@@ -1,0 +1,320 @@
+//! What holds for all schemas and objects, hostile ones among them.
+
+use bowline_machinery::{FieldPath, Schema, default_crd, validate_crd, validate_crd_update};
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+const KEYWORDS: &[&str] = &[
+    "type",
+    "properties",
+    "items",
+    "additionalProperties",
+    "required",
+    "enum",
+    "default",
+    "nullable",
+    "format",
+    "pattern",
+    "minimum",
+    "maximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "metadata",
+    "kind",
+    "apiVersion",
+    "spec",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-validations",
+    "rule",
+    "fieldPath",
+    "a",
+    "b",
+];
+
+const WORDS: &[&str] = &[
+    "",
+    "a",
+    "b",
+    "object",
+    "array",
+    "string",
+    "integer",
+    "number",
+    "boolean",
+    "date",
+    "date-time",
+    "email",
+    "uri",
+    "duration",
+    "ipv4",
+    "cidr",
+    "mac",
+    "isbn",
+    "int32",
+    "set",
+    "map",
+    "atomic",
+    "^a+$",
+    "(",
+    "[",
+    "\\",
+    "(?i",
+    "a{2}{3}",
+    "[[:x:]]",
+    "\\x{",
+    "\\Q",
+    "é",
+    "2020-01-01T00:00:00Z",
+    "1h",
+    "a@b",
+    "http://a/%",
+    "::1",
+    ".a['b']",
+];
+
+fn scalar() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-10i64..10).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        proptest::sample::select(WORDS).prop_map(Value::from),
+        ".*".prop_map(Value::from),
+    ]
+}
+
+/// JSON of any shape, with the names and words that mean something.
+fn anything() -> impl Strategy<Value = Value> {
+    scalar().prop_recursive(6, 64, 6, |inner| {
+        let name = proptest::sample::select(KEYWORDS).prop_map(str::to_owned);
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(name, inner, 0..6).prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// A schema that compiles, with a default here and there.
+fn schema() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!({"type": "string", "default": "a"})),
+        Just(json!({"type": "string", "nullable": true, "default": "a"})),
+        Just(json!({"type": "string", "maxLength": 2, "pattern": "^a"})),
+        Just(json!({"type": "integer", "minimum": 1, "default": 1})),
+        Just(json!({"type": "number", "nullable": true})),
+        Just(json!({"x-kubernetes-int-or-string": true})),
+        Just(json!({"x-kubernetes-preserve-unknown-fields": true})),
+        Just(json!({
+            "type": "object",
+            "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true,
+        })),
+    ];
+    let names = || proptest::sample::select(&["a", "b", "kind", "metadata"][..]).prop_map(str::to_owned);
+    let field = leaf.prop_recursive(4, 32, 4, move |inner| {
+        let properties = btree_map(names(), inner.clone(), 1..4);
+        prop_oneof![
+            inner.clone().prop_map(|item| json!({"type": "array", "items": item})),
+            inner.prop_map(|value| json!({"type": "object", "additionalProperties": value})),
+            (properties, any::<bool>(), any::<bool>()).prop_map(|(properties, is_kept, has_default)| {
+                let mut schema = json!({"type": "object", "properties": properties});
+                if is_kept {
+                    schema["x-kubernetes-preserve-unknown-fields"] = true.into();
+                }
+                if has_default {
+                    schema["default"] = Map::new().into();
+                }
+                schema
+            }),
+        ]
+    });
+    field.prop_map(|field| json!({"type": "object", "properties": {"spec": field}}))
+}
+
+/// An object that fits a schema more or less.
+fn object() -> impl Strategy<Value = Value> {
+    anything()
+        .prop_map(|spec| json!({"apiVersion": "a/v1", "kind": "A", "metadata": {"name": "a"}, "spec": spec}))
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_is_json_makes_compilation_panic(schema in anything(), object in anything()) {
+        if let Ok(schema) = Schema::compile(&schema, &FieldPath::root()) {
+            let mut changed = object.clone();
+            schema.prune(&mut changed);
+            let _ = schema.coerce(&mut changed);
+            schema.default(&mut changed);
+            let _ = schema.validate(&changed, &FieldPath::root());
+            let _ = schema.validate_update(&changed, &object);
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_json_makes_the_check_of_a_definition_panic(spec in anything(), old in anything()) {
+        let mut new = json!({"metadata": spec, "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": spec}}]}});
+        default_crd(&mut new);
+        let _ = validate_crd(&new);
+        let _ = validate_crd_update(&new, &old);
+        let _ = validate_crd_update(&old, &new);
+        let mut old = old;
+        default_crd(&mut old);
+        let _ = validate_crd(&old);
+    }
+
+    #[test]
+    fn any_text_is_a_pattern_or_is_refused(pattern in ".*", text in ".*") {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}});
+        if let Ok(schema) = Schema::compile(&schema, &FieldPath::root()) {
+            let _ = schema.validate(&json!({"a": text}), &FieldPath::root());
+        }
+    }
+
+    #[test]
+    fn what_is_pruned_stays_pruned(schema in schema(), object in object()) {
+        let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
+        let mut once = object;
+        schema.prune(&mut once);
+        let mut twice = once.clone();
+        schema.prune(&mut twice);
+        prop_assert_eq!(&once, &twice);
+        prop_assert!(!schema.unknown_fields(&once).iter().any(|path| !path.contains("metadata")));
+    }
+
+    #[test]
+    fn what_is_defaulted_stays_as_it_is(schema in schema(), object in object()) {
+        let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
+        let mut once = object;
+        schema.default(&mut once);
+        let mut twice = once.clone();
+        schema.default(&mut twice);
+        prop_assert_eq!(once, twice);
+    }
+
+    #[test]
+    fn an_update_that_changes_nothing_is_let_through(object in object()) {
+        let schema = json!({
+            "type": "object",
+            "properties": {"spec": {
+                "type": "object",
+                "properties": {"a": {"type": "integer", "maximum": 0}, "b": {"type": "array", "items": {"type": "string"}}},
+                "required": ["kind"],
+            }},
+        });
+        let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
+        let mut object = object;
+        schema.prune(&mut object);
+        prop_assert_eq!(schema.validate_update(&object, &object), []);
+    }
+}
+
+fn nested(depth: usize, around: impl Fn(Value) -> Value) -> Value {
+    (0..depth).fold(json!({"type": "string"}), |schema, _| around(schema))
+}
+
+#[test]
+fn a_schema_that_is_too_deep_is_refused() {
+    let forms: [fn(Value) -> Value; 4] = [
+        |inner| json!({"type": "array", "items": inner}),
+        |inner| json!({"type": "object", "properties": {"a": inner}}),
+        |inner| json!({"allOf": [inner]}),
+        |inner| json!({"not": inner}),
+    ];
+    for form in forms {
+        let schema = json!({"type": "object", "properties": {"spec": nested(300, form)}});
+        let errors = Schema::compile(&schema, &FieldPath::new("s")).expect_err("too deep");
+        assert_eq!(
+            errors[0].to_string(),
+            "s: Forbidden: must not be nested more than 128 levels deep, or have more than 65536 schemas"
+        );
+    }
+}
+
+#[test]
+fn the_deepest_schema_that_is_allowed_does_not_exhaust_the_stack() {
+    let lists = nested(120, |inner| json!({"type": "array", "items": inner}));
+    let schema = json!({"type": "object", "properties": {"spec": lists}});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("not too deep");
+    let mut object = json!({"spec": (0..120).fold(json!(1), |value, _| json!([value]))});
+    schema.prune(&mut object);
+    schema.default(&mut object);
+    assert_eq!(schema.validate(&object, &FieldPath::root()).len(), 1);
+
+    let junctions = (0..120).fold(json!({"maximum": 0}), |inner, _| json!({"allOf": [inner]}));
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "integer", "allOf": [junctions]}}});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("not too deep");
+    assert_eq!(schema.validate(&json!({"spec": 1}), &FieldPath::root()).len(), 2);
+}
+
+#[test]
+fn a_schema_that_is_too_large_is_refused() {
+    let properties: Map<String, Value> =
+        (0..70_000).map(|index| (format!("f{index}"), json!({"type": "string"}))).collect();
+    let schema = json!({"type": "object", "properties": properties});
+    assert_eq!(Schema::compile(&schema, &FieldPath::root()).expect_err("too large").len(), 1);
+}
+
+#[test]
+fn only_so_much_is_told() {
+    let properties: Map<String, Value> = (0..60_000).map(|index| (format!("f{index}"), json!({}))).collect();
+    let errors = Schema::compile(&json!({"type": "object", "properties": properties}), &FieldPath::root());
+    assert!((1000..1100).contains(&errors.expect_err("no types").len()));
+
+    let schema =
+        json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "string"}}}});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
+    let object = json!({"l": vec![1; 100_000]});
+    assert_eq!(schema.validate(&object, &FieldPath::root()).len(), 1000);
+}
+
+#[test]
+fn rules_are_named_as_what_is_not_there_yet() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"spec": {
+            "type": "array",
+            "items": {"type": "object", "x-kubernetes-validations": [{"rule": "true"}, {"rule": "self.a > 1"}]},
+        }},
+    });
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
+    let needs = schema.needs();
+    let told: Vec<String> = needs.iter().map(|need| format!("{}: {}", need.path, need.detail)).collect();
+    assert_eq!(
+        told,
+        [
+            "properties[spec].items.x-kubernetes-validations[0]: true",
+            "properties[spec].items.x-kubernetes-validations[1]: self.a > 1",
+        ]
+    );
+}
+
+#[test]
+fn a_status_update_is_held_against_the_schema_of_the_status_only() {
+    let status =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}, "l": {"type": "integer"}}});
+    let schema = json!({"type": "object", "required": ["spec"], "properties": {"spec": {"type": "object"}, "status": status}});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
+    let new = json!({"status": {"n": "x", "l": "y"}});
+    let told = |old: Value| -> Vec<String> {
+        schema.validate_status_update(&new, &old).iter().map(ToString::to_string).collect()
+    };
+    let n = r#"status.n: Invalid value: "string": n in body must be of type integer: "string""#;
+    let l = r#"status.l: Invalid value: "string": l in body must be of type integer: "string""#;
+    assert_eq!(told(json!({})), [l, n]);
+    assert_eq!(told(json!({"status": {"n": "x"}})), [l]);
+    assert_eq!(told(new.clone()), [""; 0]);
+}
