@@ -7,22 +7,22 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_bowline-bench")).args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_bowline-bench")).args(arguments).output().expect("it can be started")
 }
 
 /// Variants and metrics of the lines that a scenario prints.
 fn rows(arguments: &[&str]) -> BTreeSet<String> {
     let output = bench(&[arguments, &["--pairs", "1", "--json"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is JSON"));
     lines
         .map(|line| {
             assert_eq!((&line["scenario"], &line["subject"]), (&arguments[0].into(), &"bowline".into()));
-            assert_eq!(line["n"], line["runs"].as_array().unwrap().len());
+            assert_eq!(line["n"], line["runs"].as_array().map_or(0, Vec::len));
             assert!(line["value"].is_number() && line["unit"].is_string(), "{line}");
             let against = line["against"].as_str().map(|against| format!(" against {against}"));
-            let (variant, metric) = (line["variant"].as_str().unwrap(), line["metric"].as_str().unwrap());
+            let [variant, metric] = ["variant", "metric"].map(|key| line[key].as_str().unwrap_or("none"));
             format!("{variant}{}: {metric}", against.unwrap_or_default())
         })
         .collect()
