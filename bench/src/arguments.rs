@@ -27,9 +27,9 @@ pub(crate) enum Command {
     Workqueue(WorkqueueArguments),
     /// An API server from the start of its process until it is ready, and its memory when idle
     ApiserverStart(Common),
-    /// ConfigMaps created, updated and read over 16 and 64 connections: 10,000 of each by default
+    /// Objects of 1 KB created, updated and read over 16 and 64 connections: 10,000 of each by default
     ApiserverWrite(ApiserverArguments),
-    /// ConfigMaps and Pods listed, whole and by pages, and their memory: 20,000 of each by default
+    /// Objects of 1.5 and 5 KB listed, whole and by pages, and their memory: 20,000 of each by default
     ApiserverList(ApiserverArguments),
     /// Updates on their way to 1 and to 100 watchers: 1,000 by default
     ApiserverWatch(ApiserverArguments),

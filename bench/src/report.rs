@@ -133,7 +133,8 @@ impl Report {
         let mut variant = None;
         for row in &self.rows {
             if variant != Some(&row.variant) {
-                text += &format!("{}\n", row.variant);
+                text += &row.variant;
+                text.push('\n');
                 variant = Some(&row.variant);
             }
             let title = format!("{} ({})", row.metric.name, row.metric.unit);

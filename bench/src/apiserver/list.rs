@@ -1,4 +1,4 @@
-//! `apiserver-list`: many ConfigMaps and Pods in all namespaces, listed at once and by pages; and the memory they take.
+//! `apiserver-list`: many objects of two kinds in all namespaces, listed at once and by pages; and the memory they take.
 
 use super::client::{Asked, Connection, string};
 use super::load::{Failure, Run, Used, Values};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// How much of a ConfigMap is data.
+/// How much of a `ConfigMap` is data.
 const DATA_BYTES: usize = 1024;
 
 /// Objects are spread over so many namespaces where there are many of them.

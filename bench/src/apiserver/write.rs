@@ -1,4 +1,4 @@
-//! `apiserver-write`: ConfigMaps of 1 KB are created, updated and read, one request at a time on each connection.
+//! `apiserver-write`: `ConfigMap` objects of 1 KB are created, updated and read, one request at a time on each connection.
 
 use std::sync::Arc;
 
