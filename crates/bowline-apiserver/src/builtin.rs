@@ -256,7 +256,7 @@ impl Behaviour for Builtin {
     }
 
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
-        self.rules.grace_period.and_then(|grace| grace(object, asked))
+        self.rules.grace_period.map(|grace| grace(object, asked))
     }
 
     fn prepare_delete(&self, object: &mut Value) {

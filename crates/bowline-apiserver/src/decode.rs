@@ -1,6 +1,6 @@
 //! From the bytes of a request to an object of the kind it should be.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use bowline_machinery::{FieldError, FieldPath, GroupKind, GroupVersionKind, Status, facts};
 use serde_json::Value;
@@ -17,14 +17,8 @@ pub(crate) struct Decoded {
 
 /// Reads an object that is to be written to a resource.
 pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Decoded, Status> {
-    let kind = &resource.gvk.kind;
-    let parsed = bowline_machinery::parse_json(body).map_err(|error| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
-             error: {error} ({})",
-            excerpt(body)
-        ))
-    })?;
+    let parsed = bowline_machinery::parse_json(body).map_err(|error| unreadable(resource, body, &error))?;
+    check_body(resource, &parsed.value, body)?;
     let mut complaints = Vec::new();
     let object = of_kind(resource, parsed.value, &mut complaints)?;
     if complaints.len() > 1 {
@@ -32,6 +26,56 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Decoded, Status
     }
     complaints.extend(parsed.duplicates);
     Ok(Decoded { object, complaints })
+}
+
+/// Whether a body says of itself what it is, at all and in a way that can be read.
+fn check_body(resource: &Resource, value: &Value, body: &[u8]) -> Result<(), Status> {
+    /// Where Go reads it into first.
+    const TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    if !value.is_object() && !value.is_null() {
+        let error = format!("json: cannot unmarshal {} into Go value of type {TYPE}", go_kind(value));
+        return Err(unreadable(resource, body, &error));
+    }
+    for field in ["apiVersion", "kind"] {
+        if let Some(wrong) = value.get(field).filter(|value| !value.is_string() && !value.is_null()) {
+            let kind = go_kind(wrong);
+            let error = format!("json: cannot unmarshal {kind} into Go struct field .{field} of type string");
+            return Err(unreadable(resource, body, &error));
+        }
+    }
+    let api_version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if api_version.matches('/').count() > 1 {
+        let error = format!("unexpected GroupVersion string: {api_version}");
+        return Err(unrecognized(resource, body, &error));
+    }
+    let has_kind = value.get("kind").and_then(Value::as_str).is_some_and(|kind| !kind.is_empty());
+    if resource.behaviour.items_have_kind() && !has_kind {
+        let error = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
+        return Err(unrecognized(resource, body, &error));
+    }
+    Ok(())
+}
+
+fn unreadable(resource: &Resource, body: &[u8], error: &dyn fmt::Display) -> Status {
+    unrecognized(resource, body, &format!("couldn't get version/kind; json parse error: {error}"))
+}
+
+fn unrecognized(resource: &Resource, body: &[u8], error: &str) -> Status {
+    let (kind, excerpt) = (&resource.gvk.kind, excerpt(body));
+    let message =
+        format!("the object provided is unrecognized (must be of type {kind}): {error} ({excerpt})");
+    Status::bad_request(message)
+}
+
+/// What Go calls it.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) | Value::Null => "bool",
+    }
 }
 
 /// Unknown fields are told in the order in which a client sent them.
@@ -54,12 +98,7 @@ pub(crate) fn of_kind(
         value = Value::Object(serde_json::Map::new());
     }
     if !value.is_object() {
-        let found = match value {
-            Value::Array(_) => "array",
-            Value::String(_) => "string",
-            Value::Number(_) => "number",
-            _ => "bool",
-        };
+        let found = go_kind(&value);
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse \
              error: json: cannot unmarshal {found} into an object"
@@ -68,16 +107,11 @@ pub(crate) fn of_kind(
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (sent_version, sent_kind) = (text("apiVersion"), text("kind"));
     let expected_version = resource.api_version();
-    if resource.behaviour.items_have_kind() {
+    if resource.behaviour.items_have_kind() && sent_kind.is_empty() {
         // A custom object has to say what it is.
-        for (field, sent) in [("Kind", &sent_kind), ("apiVersion", &sent_version)] {
-            if sent.is_empty() {
-                return Err(Status::bad_request(format!(
-                    "the object provided is unrecognized (must be of type {kind}): Object '{field}' is missing in \
-                     '{value}'"
-                )));
-            }
-        }
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{value}'"
+        )));
     }
     if resource.behaviour.items_have_kind() && sent_version != expected_version {
         return Err(Status::bad_request(format!(

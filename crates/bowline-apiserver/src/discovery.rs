@@ -1,11 +1,8 @@
 //! What the server tells of itself: versions, groups, resources.
 
-use std::collections::BTreeMap;
-
-use http::HeaderMap;
+use bowline_machinery::GroupVersionKind;
 use serde_json::{Value, json};
 
-use crate::negotiate;
 use crate::registry::{Group, Resources, Version};
 use crate::request::Verb;
 use crate::resource::{Resource, Subresource};
@@ -38,33 +35,53 @@ fn architecture() -> &'static str {
     }
 }
 
-/// `/api`: the aggregated document if the client asks for it.
-pub(crate) fn core(
-    resources: &Resources,
-    headers: &HeaderMap,
-    address: &str,
-) -> (Value, Option<&'static str>) {
-    if let Some(version) = negotiate::discovery_version(headers) {
-        let core = resources.groups().filter(|(name, _)| name.is_empty());
-        return (aggregated(core, version), Some(version));
-    }
-    let versions = versions(resources, "");
-    let document = json!({
+/// `/api`
+pub(crate) fn core(resources: &Resources, address: &str) -> Value {
+    json!({
         "kind": "APIVersions",
-        "versions": versions,
+        "versions": versions(resources, ""),
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
-    });
-    (document, None)
+    })
 }
 
-/// `/apis`: the aggregated document if the client asks for it.
-pub(crate) fn groups(resources: &Resources, headers: &HeaderMap) -> (Value, Option<&'static str>) {
-    let named = || resources.groups().filter(|(name, _)| !name.is_empty());
-    if let Some(version) = negotiate::discovery_version(headers) {
-        return (aggregated(named(), version), Some(version));
-    }
-    let groups: Vec<_> = named().map(|(name, group)| api_group(name, group, false)).collect();
-    (json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}), None)
+/// `/apis`
+pub(crate) fn groups(resources: &Resources) -> Value {
+    let groups: Vec<_> =
+        by_priority(resources).into_iter().map(|(name, group)| api_group(name, group, false)).collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// The groups that every server has in the order of their priorities. Those of custom resources come after them, by
+/// name.
+const PRIORITIES: [&str; 20] = [
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+];
+
+/// All groups but the core one.
+fn by_priority(resources: &Resources) -> Vec<(&str, &Group)> {
+    let mut groups: Vec<_> = resources.groups().filter(|(name, _)| !name.is_empty()).collect();
+    let last = PRIORITIES.len();
+    groups.sort_by_key(|(name, _)| PRIORITIES.iter().position(|known| known == name).unwrap_or(last));
+    groups
 }
 
 /// `/apis/GROUP`
@@ -100,21 +117,27 @@ fn api_group(name: &str, group: &Group, whole: bool) -> Value {
     api_group
 }
 
-fn verbs(verbs: &[Verb]) -> Value {
-    let mut names: Vec<_> = verbs.iter().map(|verb| verb.as_str()).collect();
-    names.sort_unstable();
-    names.into()
+fn verbs(verbs: &[Verb], is_custom: bool) -> Value {
+    /// The order in which custom resources have them; others have them in that of the alphabet.
+    const CUSTOM: [Verb; 3] = [Verb::Create, Verb::Update, Verb::Watch];
+    let mut verbs = verbs.to_vec();
+    verbs.sort_by_key(|verb| verb.as_str());
+    if is_custom {
+        verbs.sort_by_key(|verb| CUSTOM.contains(verb));
+    }
+    verbs.into_iter().map(Verb::as_str).collect()
 }
 
 /// A resource and its subresources, as the unaggregated documents list them.
 fn entries(resource: &Resource) -> Vec<Value> {
     let names = &resource.names;
+    let is_custom = resource.behaviour.items_have_kind();
     let mut entry = json!({
         "name": names.plural,
         "singularName": names.singular,
         "namespaced": resource.namespaced,
         "kind": resource.gvk.kind,
-        "verbs": verbs(&resource.verbs),
+        "verbs": verbs(&resource.verbs, is_custom),
     });
     if !names.short_names.is_empty() {
         entry["shortNames"] = names.short_names.clone().into();
@@ -131,7 +154,7 @@ fn entries(resource: &Resource) -> Vec<Value> {
             "singularName": "",
             "namespaced": resource.namespaced,
             "kind": subresource.gvk.kind,
-            "verbs": verbs(&subresource.verbs),
+            "verbs": verbs(&subresource.verbs, false),
         });
         if subresource.gvk.group_version() != resource.gvk.group_version() {
             entry["group"] = subresource.gvk.group.clone().into();
@@ -153,8 +176,14 @@ fn storage_version_hash(resource: &Resource) -> String {
     base64::engine::general_purpose::STANDARD.encode(hash.to_be_bytes())
 }
 
-fn aggregated<'a>(groups: impl Iterator<Item = (&'a str, &'a Group)>, version: &str) -> Value {
-    let items: Vec<_> = groups.map(|(name, group)| aggregated_group(name, group)).collect();
+/// `/api` or `/apis`, with everything below.
+pub(crate) fn aggregated(resources: &Resources, is_core: bool, version: &str) -> Value {
+    let groups = match resources.group("") {
+        Some(core) if is_core => vec![("", core)],
+        None if is_core => Vec::new(),
+        _ => by_priority(resources),
+    };
+    let items: Vec<_> = groups.into_iter().map(|(name, group)| aggregated_group(name, group)).collect();
     json!({
         "kind": "APIGroupDiscoveryList",
         "apiVersion": format!("apidiscovery.k8s.io/{version}"),
@@ -179,32 +208,35 @@ fn aggregated_group(name: &str, group: &Group) -> Value {
 
 fn aggregated_resource(resource: &Resource) -> Value {
     let names = &resource.names;
-    let kind =
-        |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let gvk = &resource.gvk;
-    let mut entry = BTreeMap::from([
-        ("resource", Value::from(names.plural.clone())),
-        ("responseKind", kind(&gvk.group, &gvk.version, &gvk.kind)),
-        ("scope", Value::from(if resource.namespaced { "Namespaced" } else { "Cluster" })),
-        ("singularResource", Value::from(names.singular.clone())),
-        ("verbs", verbs(&resource.verbs)),
-    ]);
+    let is_custom = resource.behaviour.items_have_kind();
+    let kind = |gvk: &GroupVersionKind| {
+        // A built-in resource does not repeat where it is.
+        let is_told = is_custom || gvk.group_version() != resource.gvk.group_version();
+        let (group, version) = if is_told { (gvk.group.as_str(), gvk.version.as_str()) } else { ("", "") };
+        json!({"group": group, "version": version, "kind": gvk.kind})
+    };
+    let mut entry = json!({
+        "resource": names.plural,
+        "responseKind": kind(&resource.gvk),
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": names.singular,
+        "verbs": verbs(&resource.verbs, is_custom),
+    });
     if !names.short_names.is_empty() {
-        entry.insert("shortNames", names.short_names.clone().into());
+        entry["shortNames"] = names.short_names.clone().into();
     }
     if !names.categories.is_empty() {
-        entry.insert("categories", names.categories.clone().into());
+        entry["categories"] = names.categories.clone().into();
     }
     if !resource.subresources.is_empty() {
         let below = |subresource: &Subresource| {
-            let gvk = &subresource.gvk;
             json!({
                 "subresource": subresource.name,
-                "responseKind": kind(&gvk.group, &gvk.version, &gvk.kind),
-                "verbs": verbs(&subresource.verbs),
+                "responseKind": kind(&subresource.gvk),
+                "verbs": verbs(&subresource.verbs, false),
             })
         };
-        entry.insert("subresources", resource.subresources.iter().map(below).collect());
+        entry["subresources"] = resource.subresources.iter().map(below).collect();
     }
-    json!(entry)
+    entry
 }

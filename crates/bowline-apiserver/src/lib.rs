@@ -1,5 +1,6 @@
 //! The Kubernetes API in process: an API server that any kube client can be plugged into without a socket.
 
+mod about;
 mod admission;
 mod authentication;
 mod body;

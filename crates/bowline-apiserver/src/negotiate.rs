@@ -38,16 +38,10 @@ pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status>
     if clauses.is_empty() {
         return Ok(Form::Object);
     }
-    let bare = |clause: &&str| clause.split(';').next().unwrap_or_default().trim().to_owned();
-    let is_known = |media: String| matches!(media.as_str(), "application/json" | "*/*");
-    if !is_custom && !clauses.iter().map(bare).any(is_known) {
-        let message = "406: Not Acceptable\n\nAvailable representations: application/json";
-        let mut status = not_acceptable(message);
-        status.details = Some(bowline_machinery::StatusDetails::default());
-        return Err(status);
+    if !is_custom {
+        check_media_type(headers)?;
     }
-    let forms = clauses.into_iter().find_map(form_of_clause);
-    forms.ok_or_else(|| not_acceptable("only the following media types are accepted: application/json"))
+    clauses.into_iter().find_map(form_of_clause).ok_or_else(no_form)
 }
 
 fn form_of_clause(clause: &str) -> Option<Form> {
@@ -106,27 +100,44 @@ fn clauses(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|clause| !clause.is_empty())
 }
 
-/// Whether one of the clauses asks for `as=KIND` with this group and version, before any plain one.
+/// The version of the aggregated discovery document that a client asks for, among whatever else. Kubernetes has left
+/// `v2beta1` behind; clients of its time are served all the same.
 pub(crate) fn discovery_version(headers: &HeaderMap) -> Option<&'static str> {
-    for clause in clauses(headers) {
+    by_quality(headers).into_iter().find_map(|clause| {
         let parts: Vec<_> = clause.split(';').map(str::trim).collect();
-        if !matches!(parts.first(), Some(&("application/json" | "*/*" | "application/*"))) {
-            continue;
-        }
-        if !parts.contains(&"as=APIGroupDiscoveryList") {
+        let is_json = matches!(parts.first(), Some(&("application/json" | "*/*" | "application/*")));
+        let has = |parameter: &str| parts.contains(&parameter);
+        if !is_json || !has("as=APIGroupDiscoveryList") || !has("g=apidiscovery.k8s.io") {
             return None;
         }
-        if !parts.contains(&"g=apidiscovery.k8s.io") {
-            continue;
-        }
-        if parts.contains(&"v=v2") {
-            return Some("v2");
-        }
-        if parts.contains(&"v=v2beta1") {
-            return Some("v2beta1");
-        }
+        ["v2", "v2beta1"].into_iter().find(|version| has(&format!("v={version}")))
+    })
+}
+
+/// Refuses clients that accept no form of a document that has only one.
+pub(crate) fn check_plain(headers: &HeaderMap) -> Result<(), Status> {
+    let clauses = by_quality(headers);
+    if clauses.is_empty() || clauses.into_iter().filter_map(form_of_clause).any(|form| form == Form::Object) {
+        return Ok(());
     }
-    None
+    Err(no_form())
+}
+
+fn no_form() -> Status {
+    not_acceptable("only the following media types are accepted: application/json")
+}
+
+/// Refuses clients that accept no media type that there is, whatever its parameters.
+pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Status> {
+    let bare = |clause: &str| clause.split(';').next().unwrap_or_default().trim().to_owned();
+    let mut media_types = clauses(headers).map(bare).peekable();
+    if media_types.peek().is_none() || media_types.any(|media| media == "application/json" || media == "*/*")
+    {
+        return Ok(());
+    }
+    let mut status = not_acceptable("406: Not Acceptable\n\nAvailable representations: application/json");
+    status.details = Some(Box::default());
+    Err(status)
 }
 
 pub(crate) fn not_acceptable(message: impl Into<String>) -> Status {
@@ -161,7 +172,7 @@ pub(crate) fn patch(headers: &HeaderMap) -> Result<PatchType, Status> {
         ))),
         _ => {
             let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
-            status.details = Some(bowline_machinery::StatusDetails::default());
+            status.details = Some(Box::default());
             Err(status)
         }
     }
@@ -198,5 +209,21 @@ mod tests {
         for accept in ["text/html", "application/json;as=Table;v=v1;g=meta.k8s.io"] {
             assert_eq!(accepting(accept).map_err(|error| error.code), Err(406), "{accept}");
         }
+    }
+
+    #[test]
+    fn patches_that_are_still_to_come_are_told_apart_from_nonsense() {
+        let patching = |media_type: &'static str| {
+            patch(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))]))
+        };
+        assert_eq!(patching("application/json-patch+json; charset=utf-8"), Ok(PatchType::Json));
+        assert_eq!(patching("application/merge-patch+json"), Ok(PatchType::Merge));
+        for to_come in ["application/strategic-merge-patch+json", "application/apply-patch+yaml"] {
+            let error = patching(to_come).expect_err("it is not there yet");
+            assert_eq!((error.code, error.reason.as_str()), (415, "UnsupportedMediaType"));
+            assert!(error.message.contains(to_come), "{error}");
+        }
+        let error = patching("text/plain").expect_err("it is no patch");
+        assert_eq!((error.code, error.message.as_str()), (415, "415: Unsupported Media Type"));
     }
 }

@@ -6,7 +6,7 @@ use bowline_machinery::Status;
 
 /// Options of reads, writes and watches, as Kubernetes names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own, as clients give them")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Query {
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,
@@ -19,6 +19,8 @@ pub(crate) struct Query {
     pub(crate) limit: u64,
     /// What is wrong with those options that only lists and watches have.
     pub(crate) list_error: Option<Status>,
+    /// Likewise, that only deletes have.
+    pub(crate) delete_error: Option<Status>,
     pub(crate) continue_token: String,
     pub(crate) dry_run: Vec<String>,
     pub(crate) field_manager: String,
@@ -36,7 +38,8 @@ impl Query {
     pub(crate) fn parse(query: &str) -> Result<Self, Status> {
         let mut parsed = Self::default();
         let mut seen = BTreeSet::new();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let pairs = query.split('&').filter(|pair| is_pair(pair));
+        for (name, value) in pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes())) {
             // Of an option that stands there twice, the first counts; some are lists.
             if !matches!(&*name, "dryRun" | "exclude") && !seen.insert(name.clone()) {
                 continue;
@@ -61,9 +64,10 @@ impl Query {
                 "force" => parsed.force = boolean(&value),
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
-                "gracePeriodSeconds" if !value.is_empty() => {
-                    parsed.grace_period_seconds = Some(integer(&value)?);
-                }
+                "gracePeriodSeconds" => match integer(&value) {
+                    Ok(seconds) => parsed.grace_period_seconds = Some(seconds),
+                    Err(error) => parsed.delete_error = Some(error),
+                },
                 "orphanDependents" => parsed.orphan_dependents = Some(boolean(&value)),
                 "propagationPolicy" if !value.is_empty() => parsed.propagation_policy = Some(value),
                 "pretty" if !value.is_empty() => parsed.pretty = Some(go_boolean(&value)),
@@ -85,6 +89,13 @@ impl Query {
             }
         }
     }
+}
+
+/// As Go reads it: what has a semicolon in it, or an escape that is none, is not looked at.
+fn is_pair(pair: &str) -> bool {
+    let escapes = pair.split('%').skip(1);
+    let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    !pair.contains(';') && escapes.into_iter().all(is_escape)
 }
 
 /// As Kubernetes reads it: anything but `false` and `0` is true, nothing at all too.

@@ -26,6 +26,7 @@ pub(crate) struct Resource {
 }
 
 /// What a resource is called.
+#[expect(clippy::struct_field_names, reason = "Kubernetes calls them so")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) plural: String,
@@ -106,6 +107,10 @@ pub(crate) trait Behaviour: Send + Sync {
     fn default(&self, object: &mut Value);
 
     /// A stored object in the version of this resource, as this version's schema wants it now.
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "it is the way from there, and `to_storage` the way back"
+    )]
     fn from_storage(&self, object: Value) -> Value {
         object
     }
@@ -280,15 +285,6 @@ impl Resource {
             // Bytes that were stored by this server can be read by it.
             Err(_) => body.slice(1..),
         }
-    }
-
-    /// A stored body as it is sent: with `kind` and `apiVersion` in front.
-    pub(crate) fn whole(&self, body: &Bytes) -> Bytes {
-        let tail = self.tail(body);
-        let mut bytes = Vec::with_capacity(self.head.len() + tail.len());
-        bytes.extend_from_slice(&self.head);
-        bytes.extend_from_slice(&tail);
-        Bytes::from(bytes)
     }
 
     /// What stands in front of a body of this kind.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use bowline_clock::Clock;
 use bowline_machinery::Status;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
@@ -24,7 +24,7 @@ use crate::object::Meta;
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::request::{Target, Verb};
-use crate::{discovery, health, negotiate, rest};
+use crate::{about, negotiate, rest};
 
 /// The most bytes of a request's body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
@@ -61,7 +61,6 @@ pub(crate) struct Inner {
 
 impl ApiServer {
     /// Options of a server, with their defaults.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -115,7 +114,9 @@ impl ApiServer {
         let inner = &self.inner;
         let query = Query::parse(incoming.uri.query().unwrap_or_default())?;
         let Target::Resource(path) = &incoming.target else {
-            return self.about_itself(&incoming, &query);
+            incoming.user.authorize_path(&incoming.target, &incoming.method, incoming.uri.path())?;
+            let Incoming { target, method, headers, .. } = &incoming;
+            return Ok(about::answer(inner, target, method, headers, &query)?);
         };
         incoming.user.authorize(path, &incoming.method, query.watch)?;
         let Some(verb) = Verb::of(&incoming.method, path, query.watch) else {
@@ -153,60 +154,6 @@ impl ApiServer {
         }
         Ok(answer)
     }
-
-    /// What is not about a resource.
-    fn about_itself(&self, incoming: &Incoming, query: &Query) -> Result<Answer, Failure> {
-        let inner = &self.inner;
-        let resources = inner.registry.resources();
-        incoming.user.authorize_path(&incoming.target, &incoming.method, incoming.uri.path())?;
-        if !matches!(incoming.method, Method::GET | Method::HEAD) {
-            return Err(method_not_allowed().into());
-        }
-        let document = match &incoming.target {
-            Target::Health { endpoint, check } => {
-                let ready = inner.ready.load(Ordering::Acquire);
-                let (code, text) = health::answer(*endpoint, check.as_deref(), query, ready);
-                return Ok(Answer::text(code, text));
-            }
-            Target::Version => Some(discovery::version()),
-            Target::CoreVersions | Target::Groups => {
-                let address = header(&incoming.headers, "host");
-                let (document, aggregated) = if incoming.target == Target::CoreVersions {
-                    discovery::core(&resources, &incoming.headers, &address)
-                } else {
-                    discovery::groups(&resources, &incoming.headers)
-                };
-                let mut answer = Answer::json(200, &document);
-                if let Some(version) = aggregated {
-                    answer.content_type = format!(
-                        "application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
-                    );
-                }
-                return Ok(answer);
-            }
-            Target::Group(group) => discovery::group(&resources, group),
-            Target::GroupVersion { group, version } => discovery::resource_list(&resources, group, version),
-            Target::Root => Some(serde_json::json!({"paths": paths(&resources)})),
-            Target::Nowhere => return Ok(Answer::text(404, "404 page not found\n".to_owned())),
-            Target::Resource(_) => None,
-        };
-        Ok(document
-            .map_or_else(|| Answer::status(&Status::no_such_path()), |document| Answer::json(200, &document)))
-    }
-}
-
-fn paths(resources: &crate::registry::Resources) -> Vec<String> {
-    let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/readyz", "/version"].map(str::to_owned).into();
-    for (name, group) in resources.groups() {
-        let root = if name.is_empty() { "/api".to_owned() } else { format!("/apis/{name}") };
-        paths.extend(group.versions.iter().map(|version| format!("{root}/{}", version.version)));
-        if !name.is_empty() {
-            paths.push(root);
-        }
-    }
-    paths.sort_unstable();
-    paths
 }
 
 impl fmt::Debug for ApiServer {
@@ -259,19 +206,33 @@ impl From<Status> for Failure {
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: Body,
-    pub(crate) content_type: String,
+    /// Those that are not the same for all answers.
+    pub(crate) headers: HeaderMap,
     pub(crate) warnings: Vec<String>,
 }
 
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
 impl Answer {
     pub(crate) fn bytes(code: u16, bytes: Bytes) -> Self {
-        let content_type = "application/json".to_owned();
-        Self { code, body: Body::from(bytes), content_type, warnings: Vec::new() }
+        Self { code, body: Body::from(bytes), headers: content_type(JSON), warnings: Vec::new() }
     }
 
     pub(crate) fn stream(body: Body) -> Self {
-        let content_type = "application/json".to_owned();
-        Self { code: 200, body, content_type, warnings: Vec::new() }
+        Self { code: 200, body, headers: content_type(JSON), warnings: Vec::new() }
+    }
+
+    pub(crate) fn without_content(code: u16) -> Self {
+        Self { code, body: Body::empty(), headers: HeaderMap::new(), warnings: Vec::new() }
+    }
+
+    /// The same as something else.
+    pub(crate) fn of_type(mut self, media_type: &str) -> Self {
+        if let Ok(media_type) = HeaderValue::from_str(media_type) {
+            self.headers.insert(CONTENT_TYPE, media_type);
+        }
+        self
     }
 
     pub(crate) fn json(code: u16, document: &impl serde::Serialize) -> Self {
@@ -279,10 +240,15 @@ impl Answer {
         Self::bytes(code, Bytes::from(bytes))
     }
 
-    fn text(code: u16, text: String) -> Self {
-        let mut answer = Self::bytes(code, Bytes::from(text));
-        "text/plain; charset=utf-8".clone_into(&mut answer.content_type);
-        answer
+    pub(crate) fn text(code: u16, text: impl Into<Bytes>) -> Self {
+        let mut headers = content_type(TEXT);
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        Self { code, body: Body::from(text.into()), headers, warnings: Vec::new() }
+    }
+
+    /// For a path that is not even one of an API.
+    pub(crate) fn no_page() -> Self {
+        Self::text(404, "404 page not found\n")
     }
 
     pub(crate) fn status(status: &Status) -> Self {
@@ -290,18 +256,18 @@ impl Answer {
     }
 
     fn into_response(self, pretty: bool) -> Response<Body> {
-        let Self { code, mut body, content_type, warnings } = self;
-        if pretty && content_type.starts_with("application/json") {
+        let Self { code, mut body, headers, warnings } = self;
+        let is_json =
+            headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+        if pretty && is_json {
             body = body.indented();
         }
         let mut response = Response::new(body);
         *response.status_mut() =
             http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+        *response.headers_mut() = headers;
         let headers = response.headers_mut();
-        if let Ok(content_type) = HeaderValue::from_str(&content_type) {
-            headers.insert(CONTENT_TYPE, content_type);
-        }
-        headers.insert("cache-control", HeaderValue::from_static("no-cache, private"));
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
         for warning in warnings {
             if let Some(value) = warning_header(&warning) {
                 headers.append("warning", value);
@@ -309,6 +275,10 @@ impl Answer {
         }
         response
     }
+}
+
+fn content_type(media_type: HeaderValue) -> HeaderMap {
+    HeaderMap::from_iter([(CONTENT_TYPE, media_type)])
 }
 
 /// `299 - "text"`, as RFC 7234 wants it quoted.
@@ -377,7 +347,7 @@ where
 fn too_slow() -> Status {
     let message = "Timeout: request did not complete within the allotted timeout";
     let mut status = Status::failure(504, "Timeout", message);
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
@@ -387,7 +357,7 @@ pub(crate) fn method_not_allowed() -> Status {
         "MethodNotAllowed",
         "the server does not allow this method on the requested resource",
     );
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 

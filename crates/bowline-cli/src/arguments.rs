@@ -38,7 +38,7 @@ pub(crate) struct Plane {
 
     /// Where to write the kubeconfig
     ///
-    /// Without it: a file in $XDG_RUNTIME_DIR, or else in the directory of temporary files, that is removed at the
+    /// Without it: a file in `$XDG_RUNTIME_DIR`, or else in the directory of temporary files, that is removed at the
     /// end.
     #[arg(long, value_name = "PATH")]
     pub(crate) kubeconfig: Option<PathBuf>,

@@ -2,6 +2,7 @@
 //! limits of what is read; unknown fields are a schema's to tell.
 
 mod order;
+mod replace;
 mod syntax;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 pub use self::order::sort_by_place;
+use self::replace::replaced;
 use self::syntax::syntax_error;
 use crate::quote::quoted;
 
@@ -44,28 +46,44 @@ pub enum JsonError {
         message: String,
     },
     /// It is nested deeper than [`MAX_JSON_DEPTH`].
-    #[error("objects and lists are nested more than {MAX_JSON_DEPTH} levels deep")]
-    TooDeep,
+    #[error("invalid character '{opening}' exceeded max depth")]
+    TooDeep {
+        /// What one level too many begins with.
+        opening: char,
+    },
 }
 
 /// Reads one value, and nothing behind it.
 ///
-/// Numbers are kept apart as [`serde_json`] does: integers that fit `i64` or `u64`, and others as `f64`.
+/// Numbers are kept apart as [`serde_json`] does: integers that fit `i64` or `u64`, and others as `f64`. What is no
+/// Unicode is replaced, as Go does.
 ///
 /// # Errors
 /// If the text is no JSON, has something behind it, or is nested too deep.
 pub fn parse_json(text: &[u8]) -> Result<ParsedJson, JsonError> {
+    let error = match read(text) {
+        Err(JsonError::Syntax { message }) => message,
+        read => return read,
+    };
+    if let Some(message) = syntax_error(text) {
+        return Err(JsonError::Syntax { message });
+    }
+    // The grammar is right, so it is something that cannot be represented.
+    match replaced(text) {
+        Some(text) => read(&text),
+        None => Err(JsonError::Syntax { message: error }),
+    }
+}
+
+fn read(text: &[u8]) -> Result<ParsedJson, JsonError> {
     let mut report = Report::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let seed = Seed { place: Place::Root, depth: 0, report: &mut report };
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
-    match parsed {
-        Ok(value) => Ok(ParsedJson { value, duplicates: report.told() }),
-        Err(_) if report.too_deep => Err(JsonError::TooDeep),
-        Err(error) => {
-            let message = syntax_error(text).unwrap_or_else(|| error.to_string());
-            Err(JsonError::Syntax { message })
-        }
+    match (parsed, report.too_deep) {
+        (Ok(value), _) => Ok(ParsedJson { value, duplicates: report.told() }),
+        (Err(_), Some(opening)) => Err(JsonError::TooDeep { opening }),
+        (Err(error), None) => Err(JsonError::Syntax { message: error.to_string() }),
     }
 }
 
@@ -94,7 +112,8 @@ struct Report {
     duplicates: Vec<String>,
     /// How long the paths were that had to be made.
     made: usize,
-    too_deep: bool,
+    /// What one level too many begins with.
+    too_deep: Option<char>,
 }
 
 impl Report {
@@ -124,10 +143,10 @@ struct Seed<'a> {
 
 impl Seed<'_> {
     /// One level further down.
-    fn deeper<E: serde::de::Error>(&mut self) -> Result<(), E> {
+    fn deeper<E: serde::de::Error>(&mut self, opening: char) -> Result<(), E> {
         self.depth += 1;
         if self.depth > MAX_JSON_DEPTH {
-            self.report.too_deep = true;
+            self.report.too_deep = Some(opening);
             return Err(E::custom("nested too deep"));
         }
         Ok(())
@@ -178,7 +197,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
-        self.deeper()?;
+        self.deeper('[')?;
         let mut list = Vec::new();
         loop {
             let place = Place::Item(&self.place, list.len());
@@ -191,7 +210,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
-        self.deeper()?;
+        self.deeper('{')?;
         let mut object = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
             let found_before = self.report.duplicates.len();
@@ -291,8 +310,11 @@ mod tests {
         assert!(parse_json(nested(MAX_JSON_DEPTH).as_bytes()).is_ok());
         for levels in [MAX_JSON_DEPTH + 1, MAX_JSON_DEPTH + 2, 100_000] {
             let error = parse_json(nested(levels).as_bytes()).unwrap_err();
-            assert_eq!(error.to_string(), "objects and lists are nested more than 126 levels deep");
+            assert_eq!(error.to_string(), "invalid character '[' exceeded max depth");
         }
-        assert!(matches!(parse_json("{\"a\":".repeat(1000).as_bytes()), Err(JsonError::TooDeep)));
+        assert!(matches!(
+            parse_json("{\"a\":".repeat(1000).as_bytes()),
+            Err(JsonError::TooDeep { opening: '{' })
+        ));
     }
 }

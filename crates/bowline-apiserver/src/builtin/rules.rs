@@ -30,10 +30,14 @@ pub(super) enum StatusMetadata {
     Kept,
 }
 
+/// For how many seconds an object stays, given those that were asked for.
+type Grace = fn(&Value, Option<i64>) -> i64;
+
 /// What admission makes of an object, and of the one before it.
 pub(super) type Admit = fn(&Admission<'_>, Part, &mut Value, Option<&Value>) -> Result<(), Status>;
 
 /// A row. Most kinds differ from the [default](Rules::plain) in a few places only.
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table, of which each is a column")]
 pub(super) struct Rules {
     pub(super) default: fn(&mut Value),
     pub(super) admit: Admit,
@@ -61,7 +65,7 @@ pub(super) struct Rules {
     pub(super) is_held: fn(&Value) -> bool,
     pub(super) cleanup_finalizer: Option<&'static str>,
     pub(super) warnings: fn(&Value) -> Vec<String>,
-    pub(super) grace_period: Option<fn(&Value, Option<i64>) -> Option<i64>>,
+    pub(super) grace_period: Option<Grace>,
 }
 
 impl Rules {
@@ -231,7 +235,6 @@ impl Rules {
         match (gvk.group.as_str(), gvk.kind.as_str()) {
             ("apiextensions.k8s.io", "CustomResourceDefinition") => Self {
                 generation: Generation::Spec,
-                returns_deleted: true,
                 unconditional_update: false,
                 qualified_finalizers: false,
                 terminates: true,

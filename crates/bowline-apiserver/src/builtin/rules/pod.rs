@@ -41,12 +41,12 @@ pub(super) fn prepare_update(part: Part, new: &mut Value, old: &Value) {
 }
 
 /// A pod that runs nowhere has nothing to stop.
-pub(super) fn grace_period(pod: &Value, asked: Option<i64>) -> Option<i64> {
+pub(super) fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
     let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     if text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Succeeded" | "Failed") {
-        return Some(0);
+        return 0;
     }
     let own = pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
     let period = asked.or(own).unwrap_or(GRACE);
-    Some(if period < 0 { 1 } else { period })
+    if period < 0 { 1 } else { period }
 }
