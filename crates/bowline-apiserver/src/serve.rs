@@ -23,7 +23,7 @@ use crate::silence::Silent;
 const EXHAUSTED: Duration = Duration::from_millis(50);
 
 /// How a server is to be on a socket.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServeOptions {
     max_connections: NonZeroUsize,
