@@ -5,6 +5,8 @@ use std::fmt;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::apiserver::load::LoadArguments;
+use crate::apiserver::subject::Task;
 use crate::workqueue::Workload;
 
 /// Fewer pairs than this say nothing on a machine whose runs differ by half.
@@ -23,12 +25,31 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Keys through the work queue, and the memory of those that wait in it
     Workqueue(WorkqueueArguments),
+    /// An API server from the start of its process until it is ready, and its memory when idle
+    ApiserverStart(Common),
+    /// Objects of 1 KB created, updated and read over 16 and 64 connections: 10,000 of each by default
+    ApiserverWrite(ApiserverArguments),
+    /// Objects of 1.5 and 5 KB listed, whole and by pages, and their memory: 20,000 of each by default
+    ApiserverList(ApiserverArguments),
+    /// Updates on their way to 1 and to 100 watchers: 1,000 by default
+    ApiserverWatch(ApiserverArguments),
     /// One workload on our own queue, in this process: how `workqueue` runs itself
     #[command(hide = true)]
     WorkqueueSubject {
         #[arg(long)]
         workload: Workload,
         #[arg(long)]
+        n: usize,
+    },
+    /// One run on one API server: how the `apiserver-…` scenarios run themselves
+    #[command(hide = true)]
+    ApiserverLoad(LoadArguments),
+    /// Our own API server, in this process
+    #[command(hide = true)]
+    ApiserverSubject {
+        #[arg(long)]
+        task: Task,
+        #[arg(long, default_value_t = 1)]
         n: usize,
     },
 }
@@ -45,6 +66,15 @@ pub(crate) struct Common {
     /// How often each subject runs each workload; below 5 the result does not count
     #[arg(long, default_value_t = PAIRS_THAT_COUNT, value_parser = at_least_one)]
     pub(crate) pairs: usize,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ApiserverArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Objects or requests of each kind in one run
+    #[arg(long, value_parser = at_least_one)]
+    pub(crate) n: Option<usize>,
 }
 
 #[derive(Args, Debug)]
@@ -138,7 +168,7 @@ mod tests {
         let all = ["bowline-bench", "workqueue"].iter().chain(arguments);
         match Arguments::try_parse_from(all).unwrap().command {
             Command::Workqueue(arguments) => arguments,
-            Command::WorkqueueSubject { .. } => panic!("not the scenario"),
+            other => panic!("not the scenario: {other:?}"),
         }
     }
 
@@ -173,6 +203,20 @@ mod tests {
     #[test]
     fn zero_pairs_are_refused() {
         assert!(Arguments::try_parse_from(["bowline-bench", "workqueue", "--pairs", "0"]).is_err());
+    }
+
+    #[test]
+    fn an_api_server_scenario_has_its_usual_size_unless_told() {
+        let n = |arguments: &[&str]| {
+            let all =
+                ["bowline-bench", "apiserver-write", "--peer", "kube-apiserver"].iter().chain(arguments);
+            match Arguments::try_parse_from(all).unwrap().command {
+                Command::ApiserverWrite(arguments) => arguments.n,
+                other => panic!("not the scenario: {other:?}"),
+            }
+        };
+        assert_eq!(n(&[]), None);
+        assert_eq!(n(&["--n", "50"]), Some(50));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! What this process has used so far.
+//! What a process has used so far: this one, or another.
 
 use std::time::Duration;
+use std::{fs, io};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU seconds of all threads, in user and kernel mode.
+/// CPU seconds of all threads of this process, in user and kernel mode.
 pub(crate) fn cpu_seconds() -> f64 {
     let used = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
     used.expect("no process has used less than nothing").as_secs_f64()
@@ -15,8 +16,60 @@ pub(crate) fn cpu_seconds() -> f64 {
 /// # Panics
 /// Where there is no such field: not on Linux.
 pub(crate) fn status_mib(field: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has /proc");
+    status_mib_of(std::process::id(), field).expect("Linux has /proc")
+}
+
+/// CPU seconds of all threads of another process, in user and kernel mode, to a hundredth or so.
+///
+/// # Errors
+/// When there is no such process.
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
+pub(crate) fn cpu_seconds_of(pid: u32) -> io::Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let ticks = ticks(&stat).ok_or_else(|| unexpected(&stat))?;
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// A field of another process's `/proc/PID/status` that is in KiB, in MiB.
+///
+/// # Errors
+/// When there is no such process, or no such field.
+pub(crate) fn status_mib_of(pid: u32, field: &str) -> io::Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
-    kib.expect("the field is a number of KiB") / 1024.0
+    kib.map(|kib| kib / 1024.0).ok_or_else(|| unexpected(&status))
+}
+
+/// User and kernel time, fields 14 and 15. The second field is the program's name and may hold anything, but nothing
+/// after it holds a parenthesis.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut times = rest.split_whitespace().skip(11);
+    let (user, kernel) = (times.next()?.parse::<u64>().ok()?, times.next()?.parse::<u64>().ok()?);
+    Some(user + kernel)
+}
+
+fn unexpected(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("not what /proc should say: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_found_whatever_the_program_is_called() {
+        let stat = "7 (a b) c) S 1 7 7 0 -1 4194560 100 0 0 0 250 31 9 9 20 0 4 0 5 6 7";
+        assert_eq!(ticks(stat), Some(281));
+        assert_eq!(ticks("7 (short) S 1"), None);
+    }
+
+    #[test]
+    fn this_process_is_a_process_like_others() {
+        let pid = std::process::id();
+        assert!(cpu_seconds_of(pid).is_ok());
+        assert!(status_mib_of(pid, "VmRSS").unwrap() > 1.0);
+        assert!(status_mib_of(pid, "VmNothing").is_err());
+    }
 }

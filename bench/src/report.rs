@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::subject::{Runs, Work};
+use crate::subject::{OURS, Runs};
 
 /// Something that is measured, and in what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,11 +20,32 @@ pub(crate) enum Target {
     AtMost(f64),
 }
 
+/// One metric of one variant of the work: what every subject has a value of in each run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    pub(crate) variant: String,
+    pub(crate) metric: Metric,
+    /// What a run calls it in the object that it prints.
+    pub(crate) key: String,
+    pub(crate) compared: Compared,
+    /// By the names of peers.
+    pub(crate) targets: Vec<(&'static str, Target)>,
+}
+
+/// What of a peer's a row is held against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// The same row: peers have it too.
+    Same,
+    /// The row of another variant, with the same metric: peers do not have this one.
+    With(String),
+}
+
 /// One workload of a scenario, after all subjects ran it.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) scenario: &'static str,
-    pub(crate) work: Work,
+    pub(crate) rows: Vec<Row>,
     /// Ours first, then the peers.
     pub(crate) runs: Vec<Runs>,
 }
@@ -34,11 +55,31 @@ struct Line<'a> {
     scenario: &'a str,
     subject: &'a str,
     variant: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against: Option<&'a str>,
     metric: &'a str,
     value: f64,
     unit: &'a str,
     n: usize,
     runs: Vec<f64>,
+}
+
+impl Row {
+    /// Whether runs of this subject have a value of it.
+    pub(crate) fn is_of(&self, subject: &str) -> bool {
+        self.compared == Compared::Same || subject == OURS
+    }
+
+    fn against(&self) -> Option<&str> {
+        match &self.compared {
+            Compared::Same => None,
+            Compared::With(variant) => Some(variant),
+        }
+    }
+
+    fn target(&self, peer: &str) -> Option<Target> {
+        self.targets.iter().find(|(name, _)| *name == peer).map(|(_, target)| *target)
+    }
 }
 
 impl Target {
@@ -60,20 +101,21 @@ impl fmt::Display for Target {
 }
 
 impl Report {
-    /// One JSON object a line, for each subject and metric that has a run.
+    /// One JSON object a line, for each row and subject that has a run.
     pub(crate) fn json_lines(&self) -> String {
         let mut text = String::new();
-        for metric in self.work.metrics {
-            for subject in &self.runs {
-                let runs: Vec<_> = subject.values(metric.name).flatten().collect();
+        for row in &self.rows {
+            for subject in self.runs.iter().filter(|runs| row.is_of(runs.subject)) {
+                let runs: Vec<_> = subject.values(&row.key).flatten().collect();
                 let Some(value) = median(&runs) else { continue };
                 let line = Line {
                     scenario: self.scenario,
                     subject: subject.subject,
-                    variant: &self.work.variant,
-                    metric: metric.name,
+                    variant: &row.variant,
+                    against: row.against(),
+                    metric: row.metric.name,
                     value,
-                    unit: metric.unit,
+                    unit: row.metric.unit,
                     n: runs.len(),
                     runs,
                 };
@@ -84,28 +126,47 @@ impl Report {
         text
     }
 
-    /// Median and runs of every subject, and the paired ratios of ours to each peer's, beside what `target` says
-    /// of that metric and peer.
-    pub(crate) fn table(&self, target: impl Fn(&Metric, &str) -> Option<Target>) -> String {
-        let mut text = format!("{}\n", self.work.variant);
-        for metric in self.work.metrics {
-            let title = format!("{} ({})", metric.name, metric.unit);
-            row(&mut text, &title, "median", ["runs".to_owned()], "");
+    /// Median and runs of every subject, and the paired ratios of ours to each peer's, beside the row's target for
+    /// that peer.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        let mut variant = None;
+        for row in &self.rows {
+            if variant != Some(&row.variant) {
+                text += &row.variant;
+                text.push('\n');
+                variant = Some(&row.variant);
+            }
+            let title = format!("{} ({})", row.metric.name, row.metric.unit);
+            line(&mut text, &title, "median", ["runs".to_owned()], "");
+            let key = self.peers_key(row);
             for subject in &self.runs {
-                let values: Vec<_> = subject.values(metric.name).collect();
-                let label = format!("  {}", subject.subject);
-                row(&mut text, &label, &number(median_of_some(&values)), values.into_iter().map(number), "");
+                let (key, of) = match row.against() {
+                    Some(variant) if subject.subject != OURS => (key, format!(" ({variant})")),
+                    _ => (row.key.as_str(), String::new()),
+                };
+                let values: Vec<_> = subject.values(key).collect();
+                let label = format!("  {}{of}", subject.subject);
+                line(&mut text, &label, &number(median_of_some(&values)), values.into_iter().map(number), "");
             }
             let Some((ours, peers)) = self.runs.split_first() else { continue };
             for peer in peers {
-                let ratios = paired_ratios(ours.values(metric.name), peer.values(metric.name));
+                let ratios = paired_ratios(ours.values(&row.key), peer.values(key));
                 let ratio = median_of_some(&ratios);
                 let label = format!("  ours / {}", peer.subject);
-                let verdict = verdict(ratio, target(metric, peer.subject));
-                row(&mut text, &label, &times(ratio), ratios.into_iter().map(times), &verdict);
+                let verdict = verdict(ratio, row.target(peer.subject));
+                line(&mut text, &label, &times(ratio), ratios.into_iter().map(times), &verdict);
             }
         }
         text
+    }
+
+    /// What runs of peers call what a row is held against.
+    fn peers_key<'a>(&'a self, row: &'a Row) -> &'a str {
+        let other = row.against().and_then(|variant| {
+            self.rows.iter().find(|other| other.variant == variant && other.metric == row.metric)
+        });
+        &other.unwrap_or(row).key
     }
 }
 
@@ -139,7 +200,7 @@ fn verdict(ratio: Option<f64>, target: Option<Target>) -> String {
     }
 }
 
-fn row(text: &mut String, label: &str, median: &str, runs: impl IntoIterator<Item = String>, verdict: &str) {
+fn line(text: &mut String, label: &str, median: &str, runs: impl IntoIterator<Item = String>, verdict: &str) {
     let runs: Vec<_> = runs.into_iter().map(|run| format!("{run:>11}")).collect();
     let line = format!("  {label:<28} {median:>11}   {}   {verdict}", runs.join(" "));
     *text += line.trim_end();
@@ -167,7 +228,11 @@ pub(crate) fn number(value: Option<f64>) -> String {
 }
 
 fn times(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "none".to_owned(), |ratio| format!("{ratio:.2}×"))
+    match ratio {
+        None => "none".to_owned(),
+        Some(ratio) if ratio < 0.1 => format!("{ratio:.4}×"),
+        Some(ratio) => format!("{ratio:.2}×"),
+    }
 }
 
 #[cfg(test)]
@@ -178,8 +243,18 @@ mod tests {
     const KEYS: Metric = Metric { name: "keys_per_s", unit: "keys/s" };
     const CPU: Metric = Metric { name: "cpu_s", unit: "s" };
 
-    fn report(metrics: &'static [Metric], runs: &[(&'static str, &[Option<f64>])]) -> Report {
-        let measured = |value: f64| metrics.iter().map(|m| (m.name.to_owned(), value)).collect::<Measured>();
+    fn row(metric: Metric) -> Row {
+        Row {
+            variant: "waiting n=7".to_owned(),
+            metric,
+            key: metric.name.to_owned(),
+            compared: Compared::Same,
+            targets: Vec::new(),
+        }
+    }
+
+    fn report(rows: Vec<Row>, runs: &[(&'static str, &[Option<f64>])]) -> Report {
+        let measured = |value: f64| rows.iter().map(|row| (row.key.clone(), value)).collect::<Measured>();
         let runs = runs
             .iter()
             .map(|(subject, values)| Runs {
@@ -187,8 +262,7 @@ mod tests {
                 pairs: values.iter().map(|v| v.map(measured)).collect(),
             })
             .collect();
-        let work = Work { variant: "waiting n=7".to_owned(), arguments: Vec::new(), metrics };
-        Report { scenario: "workqueue", work, runs }
+        Report { scenario: "workqueue", rows, runs }
     }
 
     #[test]
@@ -223,8 +297,10 @@ mod tests {
 
     #[test]
     fn a_json_line_has_the_median_and_all_runs() {
-        let report =
-            report(&[KEYS], &[("bowline", &[Some(3.0), Some(1.5), Some(2.0)]), ("client-go", &[None])]);
+        let report = report(
+            vec![row(KEYS)],
+            &[("bowline", &[Some(3.0), Some(1.5), Some(2.0)]), ("client-go", &[None])],
+        );
         assert_eq!(
             report.json_lines(),
             concat!(
@@ -237,19 +313,16 @@ mod tests {
 
     #[test]
     fn the_table_shows_runs_ratios_and_verdicts() {
+        let targets = vec![("client-go", Target::AtLeast(2.5)), ("controller-runtime", Target::AtLeast(8.0))];
         let report = report(
-            &[KEYS, CPU],
+            vec![Row { targets, ..row(KEYS) }, row(CPU)],
             &[
                 ("bowline", &[Some(3_000_000.0), Some(2_000_000.0)]),
                 ("client-go", &[Some(1_000_000.0), Some(1_000_000.0)]),
                 ("controller-runtime", &[Some(500_000.0), None]),
             ],
         );
-        let table = report.table(|metric, peer| match (metric.name, peer) {
-            ("keys_per_s", "client-go") => Some(Target::AtLeast(2.5)),
-            ("keys_per_s", "controller-runtime") => Some(Target::AtLeast(8.0)),
-            _ => None,
-        });
+        let table = report.table();
         let keys: Vec<_> = table.lines().take(7).collect();
         assert_eq!(
             keys.join("\n"),
@@ -263,6 +336,46 @@ waiting n=7
     ours / controller-runtime        6.00×         6.00×        none   target ≥ 8× MISSED"
         );
         assert!(!table[keys.join("\n").len()..].contains("target"), "only what has a target is judged");
+    }
+
+    #[test]
+    fn a_row_of_ours_alone_is_held_against_the_variant_it_names() {
+        const READY: Metric = Metric { name: "ready_ms", unit: "ms" };
+        let compared = Compared::With("waiting n=7".to_owned());
+        let alone =
+            Row { variant: "in-process".to_owned(), key: "in-process".to_owned(), compared, ..row(READY) };
+        let targets = vec![("kube-apiserver", Target::AtMost(0.005))];
+        let rows = vec![row(READY), Row { targets, ..alone }];
+        let runs = |subject, values: &[(&str, f64)]| {
+            let measured = values.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
+            Runs { subject, pairs: vec![Some(measured)] }
+        };
+        let ours = runs("bowline", &[("ready_ms", 50.0), ("in-process", 1.0)]);
+        let report = Report {
+            scenario: "apiserver-start",
+            rows,
+            runs: vec![ours, runs("kube-apiserver", &[("ready_ms", 4e3)])],
+        };
+        let json = report.json_lines();
+        let lines: Vec<_> = json.lines().collect();
+        assert_eq!(lines.len(), 3, "{json}");
+        assert!(
+            lines[2].contains(
+                r#""variant":"in-process","against":"waiting n=7","metric":"ready_ms","value":1.0"#
+            )
+        );
+        assert!(!lines[0].contains("against"), "{json}");
+        let table = report.table();
+        let last: Vec<_> = table.lines().skip(5).map(str::trim_end).collect();
+        assert_eq!(
+            last.join("\n"),
+            "\
+in-process
+  ready_ms (ms)                     median          runs
+    bowline                          1.000         1.000
+    kube-apiserver (waiting n=7)       4,000         4,000
+    ours / kube-apiserver          0.0003×       0.0003×   target ≤ 0.005× met"
+        );
     }
 
     #[test]

@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use bowline_clock::{Spawner, Task};
 
-use crate::report::{self, Metric};
+use crate::report::{self, Row};
 
-/// A run that takes longer is killed. The slowest takes some seconds.
-const LIMIT: Duration = Duration::from_secs(180);
+/// What our own subject is called.
+pub(crate) const OURS: &str = "bowline";
 
 /// How much of what a failed run wrote on stderr is repeated.
 const TAIL_LINES: usize = 20;
 
-/// What a run measured, by metric.
+/// So many values of a run are shown when it is over; the table shows all.
+const SHOWN_VALUES: usize = 4;
+
+/// What a run measured, by the keys of rows.
 pub(crate) type Measured = BTreeMap<String, f64>;
 
 /// A program that takes a workload as arguments and prints one JSON object, of metrics to numbers, on stdout.
@@ -33,11 +36,13 @@ pub(crate) struct Subject {
 /// One workload of a scenario, as every subject is asked to run it.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// What it is called in the results.
-    pub(crate) variant: String,
+    /// What it is called while it runs.
+    pub(crate) name: String,
     pub(crate) arguments: Vec<String>,
     /// What a run of it has to measure.
-    pub(crate) metrics: &'static [Metric],
+    pub(crate) rows: Vec<Row>,
+    /// A run that takes longer is killed.
+    pub(crate) limit: Duration,
 }
 
 /// All runs of one workload by one subject.
@@ -72,8 +77,8 @@ pub(crate) async fn run_pairs(
     for pair in 1..=pairs {
         for (subject, runs) in subjects.iter().zip(&mut runs) {
             let result = subject.run(spawner, work).await;
-            let what = format!("{}, pair {pair}, {}", work.variant, subject.name);
-            progress.report(&what, &result, work.metrics);
+            let what = format!("{}, pair {pair}, {}", work.name, subject.name);
+            progress.report(&what, &result, &work.rows);
             runs.pairs.push(result.ok());
         }
     }
@@ -81,9 +86,9 @@ pub(crate) async fn run_pairs(
 }
 
 impl Runs {
-    /// What each run measured of one metric, `None` where it failed.
-    pub(crate) fn values(&self, metric: &str) -> impl Iterator<Item = Option<f64>> {
-        self.pairs.iter().map(move |run| run.as_ref()?.get(metric).copied())
+    /// What each run measured of one row, `None` where it failed.
+    pub(crate) fn values(&self, key: &str) -> impl Iterator<Item = Option<f64>> {
+        self.pairs.iter().map(move |run| run.as_ref()?.get(key).copied())
     }
 }
 
@@ -97,14 +102,16 @@ impl Progress {
         self.failures
     }
 
-    fn report(&mut self, what: &str, result: &Result<Measured, RunError>, metrics: &[Metric]) {
+    fn report(&mut self, what: &str, result: &Result<Measured, RunError>, rows: &[Row]) {
         self.over += 1;
         let outcome = match result {
             Ok(measured) => {
-                let value = |metric: &Metric| {
-                    format!("{} {}", report::number(measured.get(metric.name).copied()), metric.unit)
-                };
-                metrics.iter().map(value).collect::<Vec<_>>().join(", ")
+                let values = rows.iter().filter_map(|row| {
+                    let value = report::number(Some(*measured.get(&row.key)?));
+                    Some(format!("{value} {}", row.metric.unit))
+                });
+                let more = if measured.len() > SHOWN_VALUES { ", …" } else { "" };
+                values.take(SHOWN_VALUES).collect::<Vec<_>>().join(", ") + more
             }
             Err(error) => {
                 self.failures += 1;
@@ -116,20 +123,12 @@ impl Progress {
 }
 
 impl Subject {
-    /// Runs it once, to its end or for [`LIMIT`] at the most.
+    /// Runs it once, to its end or for as long as the work may take.
     ///
     /// # Errors
     /// When it cannot be started, does not end in time, ends with a failure, or does not print what it should.
     pub(crate) async fn run(&self, spawner: &Spawner, work: &Work) -> Result<Measured, RunError> {
-        self.run_within(spawner, work, LIMIT).await
-    }
-
-    async fn run_within(
-        &self,
-        spawner: &Spawner,
-        work: &Work,
-        limit: Duration,
-    ) -> Result<Measured, RunError> {
+        let limit = work.limit;
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
             .args(&work.arguments)
@@ -151,7 +150,15 @@ impl Subject {
         match printed {
             Err(_) => Err(RunError::TimedOut { limit, stderr }),
             Ok(_) if !status.success() => Err(RunError::Failed { status, stderr }),
-            Ok(printed) => parse(printed.unwrap_or_default()).and_then(|m| complete(m, work.metrics)),
+            Ok(printed) => parse(printed.unwrap_or_default()).and_then(|m| self.complete(m, &work.rows)),
+        }
+    }
+
+    fn complete(&self, measured: Measured, rows: &[Row]) -> Result<Measured, RunError> {
+        let mut asked = rows.iter().filter(|row| row.is_of(self.name));
+        match asked.find(|row| !measured.contains_key(&row.key)) {
+            Some(row) => Err(RunError::NotMeasured { key: row.key.clone() }),
+            None => Ok(measured),
         }
     }
 }
@@ -176,13 +183,6 @@ fn parse(printed: String) -> Result<Measured, RunError> {
     serde_json::from_str(&printed).map_err(|source| RunError::Unreadable { printed, source })
 }
 
-fn complete(measured: Measured, metrics: &[Metric]) -> Result<Measured, RunError> {
-    match metrics.iter().find(|metric| !measured.contains_key(metric.name)) {
-        Some(metric) => Err(RunError::NotMeasured { metric: metric.name }),
-        None => Ok(measured),
-    }
-}
-
 /// Why a run has no result.
 #[derive(Debug)]
 pub(crate) enum RunError {
@@ -191,7 +191,7 @@ pub(crate) enum RunError {
     TimedOut { limit: Duration, stderr: String },
     Failed { status: ExitStatus, stderr: String },
     Unreadable { printed: String, source: serde_json::Error },
-    NotMeasured { metric: &'static str },
+    NotMeasured { key: String },
 }
 
 impl fmt::Display for RunError {
@@ -204,7 +204,7 @@ impl fmt::Display for RunError {
             Self::Unreadable { printed, source } => {
                 write!(f, "printed no JSON object of numbers ({source}){}", indented(&tail(printed)))
             }
-            Self::NotMeasured { metric } => write!(f, "did not measure {metric}"),
+            Self::NotMeasured { key } => write!(f, "did not measure {key}"),
         }
     }
 }
@@ -220,11 +220,22 @@ mod tests {
     use bowline_clock::Clock;
 
     use super::*;
+    use crate::report::{Compared, Metric};
 
-    const CPU: &[Metric] = &[Metric { name: "cpu_s", unit: "s" }];
+    const LIMIT: Duration = Duration::from_secs(180);
 
-    fn work(metrics: &'static [Metric]) -> Work {
-        Work { variant: "test".to_owned(), arguments: Vec::new(), metrics }
+    fn work(rows: Vec<Row>, limit: Duration) -> Work {
+        Work { name: "test".to_owned(), arguments: Vec::new(), rows, limit }
+    }
+
+    fn cpu() -> Row {
+        Row {
+            variant: "test".to_owned(),
+            metric: Metric { name: "cpu_s", unit: "s" },
+            key: "cpu_s".to_owned(),
+            compared: Compared::Same,
+            targets: Vec::new(),
+        }
     }
 
     fn shell(script: &str) -> Subject {
@@ -243,7 +254,7 @@ mod tests {
     }
 
     fn run(script: &str, limit: Duration) -> Result<Measured, RunError> {
-        block_on(async |spawner| shell(script).run_within(&spawner, &work(&[]), limit).await)
+        block_on(async |spawner| shell(script).run(&spawner, &work(Vec::new(), limit)).await)
     }
 
     #[test]
@@ -275,8 +286,9 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_named() {
         let missing = Subject { program: "/nonexistent/program".into(), ..shell("") };
-        let error =
-            block_on(async |spawner| missing.run(&spawner, &work(&[])).await).unwrap_err().to_string();
+        let error = block_on(async |spawner| missing.run(&spawner, &work(Vec::new(), LIMIT)).await)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("cannot start /nonexistent/program: "), "{error}");
     }
 
@@ -284,10 +296,22 @@ mod tests {
     fn a_failed_run_leaves_a_gap_and_the_others_go_on() {
         let subjects = [shell(r#"echo '{"cpu_s":1}'"#), shell("exit 1"), shell(r#"echo '{"wall_s":1}'"#)];
         let mut progress = Progress::new(6);
-        let runs =
-            block_on(async |spawner| run_pairs(&subjects, &spawner, 2, &work(CPU), &mut progress).await);
+        let work = work(vec![cpu()], LIMIT);
+        let runs = block_on(async |spawner| run_pairs(&subjects, &spawner, 2, &work, &mut progress).await);
         let values: Vec<Vec<_>> = runs.iter().map(|runs| runs.values("cpu_s").collect()).collect();
         assert_eq!(values, [[Some(1.0), Some(1.0)], [None, None], [None, None]]);
         assert_eq!(progress.failures(), 4);
+    }
+
+    #[test]
+    fn a_peer_need_not_measure_what_only_ours_has() {
+        let row = Row { compared: Compared::With("other".to_owned()), ..cpu() };
+        let run = |name| {
+            let subject = Subject { name, ..shell("echo '{}'") };
+            let work = work(vec![row.clone()], LIMIT);
+            block_on(async |spawner| subject.run(&spawner, &work).await).map_err(|error| error.to_string())
+        };
+        assert_eq!(run("kube-apiserver"), Ok(Measured::new()));
+        assert_eq!(run(OURS), Err("did not measure cpu_s".to_owned()));
     }
 }

@@ -5,21 +5,25 @@ pub(crate) mod subject;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::Duration;
 use std::{env, fmt};
 
-use bowline_clock::Clock;
 use clap::ValueEnum;
 
-use crate::arguments::{PAIRS_THAT_COUNT, Peer, WorkqueueArguments};
+use crate::arguments::{Peer, WorkqueueArguments};
 use crate::go;
-use crate::report::{Metric, Report, Target};
-use crate::subject::{Progress, Subject, Work, run_pairs};
+use crate::report::{Compared, Metric, Row, Target};
+use crate::scenario::{self, Scenario};
+use crate::subject::{OURS, Subject, Work};
 
 const SCENARIO: &str = "workqueue";
 const PEERS: &[Peer] = &[Peer::Go];
 
 const CLIENT_GO: &str = "client-go";
 const CONTROLLER_RUNTIME: &str = "controller-runtime";
+
+/// The slowest run takes some seconds.
+const LIMIT: Duration = Duration::from_secs(180);
 
 const KEYS_PER_S: Metric = Metric { name: "keys_per_s", unit: "keys/s" };
 const CPU_S: Metric = Metric { name: "cpu_s", unit: "s" };
@@ -54,40 +58,16 @@ pub(crate) enum Workload {
     Waiting,
 }
 
-/// Runs the scenario and prints its results: 0 when every subject ran every workload, 2 when that was asked for
-/// in a way that cannot be, else 1.
+/// Runs the scenario and prints its results, see [`scenario::run`].
 pub(crate) fn run(arguments: &WorkqueueArguments) -> ExitCode {
-    let peers = match arguments.common.peers(SCENARIO, PEERS) {
-        Ok(peers) => peers,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    let pairs = arguments.common.pairs;
-    if pairs < PAIRS_THAT_COUNT {
-        eprintln!("note: a result of fewer than {PAIRS_THAT_COUNT} pairs does not count");
-    }
-    if cfg!(debug_assertions) {
-        eprintln!("note: a result of a build without --release does not count");
-    }
-    match subjects(&peers).and_then(|subjects| compare(arguments, &subjects)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => {
-            eprintln!("error: not every subject ran every workload, see above");
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    let work = arguments.workloads().into_iter().map(|workload| workload.work(arguments.n)).collect();
+    scenario::run(Scenario { name: SCENARIO, peers: PEERS }, &arguments.common, subjects, work)
 }
 
 /// Ours, and those that the peers stand for.
 fn subjects(peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<dyn Error>> {
     let mut subjects = vec![Subject {
-        name: "bowline",
+        name: OURS,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         program: env::current_exe()?,
         arguments: vec!["workqueue-subject".to_owned()],
@@ -106,37 +86,22 @@ fn subjects(peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<dyn Error>> {
     Ok(subjects)
 }
 
-/// Runs all workloads on all subjects, printing each workload's results as soon as it is over. Whether all runs
-/// gave a result.
-fn compare(arguments: &WorkqueueArguments, subjects: &[Subject]) -> Result<bool, Box<dyn Error>> {
-    let (json, pairs) = (arguments.common.json, arguments.common.pairs);
-    let workloads = arguments.workloads();
-    let mut progress = Progress::new(workloads.len() * pairs * subjects.len());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let scope = Clock::real().scope(SCENARIO);
-
-    if !json {
-        let names: Vec<_> = subjects.iter().map(|s| format!("{} {}", s.name, s.version)).collect();
-        println!("{SCENARIO}: {}; pairs: {pairs}", names.join(", "));
-    }
-    for workload in workloads {
-        let work = workload.work(arguments.n);
-        let runs = runtime.block_on(run_pairs(subjects, &scope.spawner(), pairs, &work, &mut progress));
-        let report = Report { scenario: SCENARIO, work, runs };
-        if json {
-            print!("{}", report.json_lines());
-        } else {
-            print!("\n{}", report.table(|metric, peer| workload.target(*metric, peer)));
-        }
-    }
-    Ok(progress.failures() == 0)
-}
-
 impl Workload {
     fn work(self, n: usize) -> Work {
         // Go's `flag` takes two dashes as well.
         let arguments = ["--workload".to_owned(), self.to_string(), "--n".to_owned(), n.to_string()];
-        Work { variant: self.variant(n), arguments: arguments.into(), metrics: self.metrics() }
+        let row = |metric: &Metric| Row {
+            variant: self.variant(n),
+            metric: *metric,
+            key: metric.name.to_owned(),
+            compared: Compared::Same,
+            targets: [CLIENT_GO, CONTROLLER_RUNTIME]
+                .into_iter()
+                .filter_map(|peer| Some((peer, self.target(*metric, peer)?)))
+                .collect(),
+        };
+        let rows = self.metrics().iter().map(row).collect();
+        Work { name: self.variant(n), arguments: arguments.into(), rows, limit: LIMIT }
     }
 
     fn variant(self, n: usize) -> String {

@@ -29,6 +29,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Build the programs if they are not there yet, and print the directory that they are in
+    Build,
     /// Start a control plane that stays until `down`; the first time, build it
     Up {
         /// Run kube-controller-manager too
@@ -60,6 +62,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     let result = runtime.block_on(async {
         let home = Home::find()?;
         match arguments.verb {
+            Verb::Build => build(&clock, &home).await,
             Verb::Up { controller_manager } => up(&clock, &home, controller_manager).await,
             Verb::Down => down(&clock, &home).await,
             Verb::Env => env(&home),
@@ -70,6 +73,13 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         eprintln!("error: {error}");
         error.exit_code()
     })
+}
+
+async fn build(clock: &Clock, home: &Home) -> Result<ExitCode, RealError> {
+    let binaries = build::binaries(clock, home).await?;
+    let directory = binaries.kube_apiserver().parent().unwrap_or(binaries.kube_apiserver());
+    println!("{}", directory.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn up(clock: &Clock, home: &Home, controller_manager: bool) -> Result<ExitCode, RealError> {

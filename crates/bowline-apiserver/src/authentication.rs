@@ -90,7 +90,7 @@ impl User {
         let verb = method.as_str().to_ascii_lowercase();
         let why = format!("User {:?} cannot {verb} path {path:?}", self.name);
         let mut status = Status::failure(403, "Forbidden", format!("forbidden: {why}"));
-        status.details = Some(bowline_machinery::StatusDetails::default());
+        status.details = Some(Box::default());
         Err(status)
     }
 }

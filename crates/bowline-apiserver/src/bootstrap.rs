@@ -12,7 +12,22 @@ use crate::write::Write;
 pub(crate) fn bootstrap(inner: &Inner) -> Result<(), Status> {
     for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
         let labels = json!({"kubernetes.io/metadata.name": name});
-        create(inner, "namespaces", None, json!({"metadata": {"name": name, "labels": labels}}))?;
+        create(inner, "", "namespaces", None, json!({"metadata": {"name": name, "labels": labels}}))?;
+    }
+    for (name, value, description) in [
+        (
+            "system-cluster-critical",
+            2_000_000_000,
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+        ),
+        (
+            "system-node-critical",
+            2_000_001_000,
+            "Used for system critical pods that must not be moved from their current node.",
+        ),
+    ] {
+        let class = json!({"metadata": {"name": name}, "value": value, "description": description});
+        create(inner, "scheduling.k8s.io", "priorityclasses", None, class)?;
     }
     let service = json!({
         "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
@@ -26,15 +41,23 @@ pub(crate) fn bootstrap(inner: &Inner) -> Result<(), Status> {
             "ipFamilyPolicy": "SingleStack",
         },
     });
-    create(inner, "services", Some("default"), service)
+    create(inner, "", "services", Some("default"), service)
 }
 
-fn create(inner: &Inner, resource: &str, namespace: Option<&str>, object: Value) -> Result<(), Status> {
-    let Some(resource) = inner.registry.find("", "v1", resource) else { return Ok(()) };
+fn create(
+    inner: &Inner,
+    group: &str,
+    resource: &str,
+    namespace: Option<&str>,
+    object: Value,
+) -> Result<(), Status> {
+    let Some(resource) = inner.registry.find(group, "v1", resource) else { return Ok(()) };
     let mut complaints = Vec::new();
     let object = decode::of_kind(&resource, object, &mut complaints)?;
     let mut write = Write {
         store: &inner.store,
+        registry: &inner.registry,
+        user: &inner.admin,
         clock: &inner.clock,
         resource: &resource,
         namespace,

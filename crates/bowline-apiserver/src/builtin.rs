@@ -3,10 +3,16 @@
 mod fields;
 mod rules;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
-use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status, set_defaults};
+use bowline_machinery::{
+    FieldError, GroupVersionKind, NameValidator, Status, StoredForm, set_defaults, stored_form,
+    validate_builtin, validate_builtin_update,
+};
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::object::{into_map, metadata_mut};
 use crate::registry::Resources;
 use crate::request::Verb;
@@ -23,6 +29,9 @@ struct Builtin {
     rules: Rules,
     /// What Go writes of a status that nobody set, for kinds whose status is written apart.
     empty_status: Option<Value>,
+    alone: Mutex<()>,
+    /// The form in which objects are stored, and its type, if it is another.
+    stored: Option<(StoredForm, TypeRef)>,
 }
 
 /// Adds every built-in resource that this server has.
@@ -58,6 +67,9 @@ fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
         empty.ok().and_then(|mut empty| empty.value.get_mut("status").map(Value::take)).unwrap_or_default()
     });
     let rules = Rules::of(&gvk);
+    let stored = stored_form(facts.group, facts.version, facts.kind)
+        .and_then(|form| Some((form, facts::type_of(form.group, form.version, facts.kind)?)));
+    let group = stored.map_or(facts.group, |(form, _)| form.group);
     Some(Resource {
         names: Names {
             plural: facts.resource.to_owned(),
@@ -67,12 +79,19 @@ fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
             categories: facts.categories.iter().map(|name| (*name).to_owned()).collect(),
         },
         namespaced: facts.namespaced,
-        table: store.create_table(&rules.table(facts.group, facts.resource)),
+        table: store.create_table(&table(group, facts.resource)),
         verbs,
         subresources,
         schema_text: None,
         head: Resource::head(&gvk.kind, &gvk.group_version().to_string()),
-        behaviour: Box::new(Builtin { gvk: gvk.clone(), go_type, rules, empty_status }),
+        behaviour: Box::new(Builtin {
+            gvk: gvk.clone(),
+            go_type,
+            rules,
+            empty_status,
+            alone: Mutex::new(()),
+            stored,
+        }),
         gvk,
     })
 }
@@ -113,21 +132,35 @@ impl Behaviour for Builtin {
     }
 
     fn from_storage(&self, object: Value) -> Value {
-        match self.rules.from_storage {
-            Some(convert) => convert(object),
+        match self.stored {
+            Some((form, _)) => normalised(self.go_type, (form.from)(object)),
             None => object,
         }
     }
 
     fn reads_as_stored(&self) -> bool {
-        self.rules.from_storage.is_none()
+        self.stored.is_none()
     }
 
     fn to_storage(&self, object: Value) -> Value {
-        match self.rules.to_storage {
-            Some(convert) => convert(object),
+        match self.stored {
+            Some((form, go_type)) => normalised(go_type, (form.to)(object)),
             None => object,
         }
+    }
+
+    fn admit(
+        &self,
+        admission: &Admission<'_>,
+        part: Part,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        (self.rules.admit)(admission, part, new, old)
+    }
+
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        self.rules.alone.then(|| self.alone.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -170,11 +203,20 @@ impl Behaviour for Builtin {
     }
 
     fn validate(&self, object: &Value) -> Vec<FieldError> {
-        (self.rules.validate)(object)
+        let GroupVersionKind { group, kind, .. } = &self.gvk;
+        let mut errors = validate_builtin(group, kind, object);
+        errors.extend((self.rules.validate)(object));
+        errors
     }
 
     fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
-        (self.rules.validate_update)(part, new, old)
+        let GroupVersionKind { group, kind, .. } = &self.gvk;
+        let mut errors = match part {
+            Part::Main => validate_builtin_update(group, kind, new, old),
+            _ => Vec::new(),
+        };
+        errors.extend((self.rules.validate_update)(part, new, old));
+        errors
     }
 
     fn generation(&self) -> Generation {
@@ -212,7 +254,7 @@ impl Behaviour for Builtin {
     }
 
     fn grace_period(&self, object: &Value, asked: Option<i64>) -> Option<i64> {
-        self.rules.grace_period.and_then(|grace| grace(object, asked))
+        self.rules.grace_period.map(|grace| grace(object, asked))
     }
 
     fn prepare_delete(&self, object: &mut Value) {
@@ -249,6 +291,24 @@ impl Behaviour for Builtin {
             status_replicas: "/status/replicas".to_owned(),
             selector: Some("/spec/selector".to_owned()),
         })
+    }
+}
+
+/// Where objects are kept.
+fn table(group: &str, resource: &str) -> String {
+    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+}
+
+/// An object as Go would write it, once it has another type.
+fn normalised(go_type: TypeRef, mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    match go_type.normalise(object.clone(), UnknownFields::Ignore) {
+        Ok(normalised) => normalised.value,
+        // Conversion makes values of the right types.
+        Err(_) => object,
     }
 }
 

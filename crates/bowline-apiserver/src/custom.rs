@@ -18,9 +18,7 @@ pub(crate) fn committed(inner: &Inner, resource: &Resource, outcome: &Outcome) {
         return;
     }
     if definition::is_definition(&resource.gvk) {
-        if let Some(name) = outcome.name() {
-            lifecycle::definition_changed(inner, &name);
-        }
+        lifecycle::definition_changed(inner, outcome.name());
     } else if resource.behaviour.items_have_kind() && matches!(outcome, Outcome::Deleted { .. }) {
         lifecycle::object_deleted(inner, resource);
     }

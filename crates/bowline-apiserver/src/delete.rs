@@ -1,152 +1,23 @@
 //! Deleting: at once, or when finalizers and grace periods allow it.
 
+mod options;
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bowline_machinery::facts::{self, UnknownFields};
-use bowline_machinery::{FieldError, FieldPath, GroupKind, GroupResource, Status};
+use bowline_machinery::Status;
 use bowline_storage::Record;
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::object::{self, Meta, finalizers, meta_str, metadata, metadata_mut, set_finalizers};
-use crate::query::Query;
 use crate::resource::Resource;
 use crate::write::{Outcome, Write};
+
+pub(crate) use options::DeleteOptions;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 const ATTEMPTS: usize = 64;
-
-/// How something is to be deleted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct DeleteOptions {
-    pub(crate) grace_period_seconds: Option<i64>,
-    pub(crate) preconditions: Option<Preconditions>,
-    pub(crate) orphan_dependents: Option<bool>,
-    pub(crate) propagation_policy: Option<String>,
-    pub(crate) dry_run: Option<Vec<String>>,
-}
-
-/// What must be so for a delete to be done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Preconditions {
-    pub(crate) uid: Option<String>,
-    pub(crate) resource_version: Option<String>,
-}
-
-impl DeleteOptions {
-    /// From the body if there is one, else from the parameters.
-    pub(crate) fn of(body: &[u8], query: &Query) -> Result<Self, Status> {
-        let mut options = if body.is_empty() {
-            if let Some(error) = &query.delete_error {
-                return Err(error.clone());
-            }
-            Self {
-                grace_period_seconds: query.grace_period_seconds,
-                orphan_dependents: query.orphan_dependents,
-                propagation_policy: query.propagation_policy.clone(),
-                ..Self::default()
-            }
-        } else {
-            Self::read(body)?
-        };
-        let dry_run = options.dry_run.get_or_insert_default();
-        dry_run.extend(query.dry_run.iter().cloned());
-        crate::write::check_options(query, dry_run, "DeleteOptions")?;
-        options.check()?;
-        Ok(options)
-    }
-
-    fn read(body: &[u8]) -> Result<Self, Status> {
-        let parsed = bowline_machinery::parse_json(body).map_err(|error| {
-            Status::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-        })?;
-        let text = |field: &str| parsed.value.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (version, kind) = (text("apiVersion"), text("kind"));
-        if !matches!(kind, "" | "DeleteOptions") {
-            let version = if version.is_empty() { "meta.k8s.io/v1" } else { version };
-            return Err(Status::bad_request(format!(
-                "no kind {kind:?} is registered for version {version:?}"
-            )));
-        }
-        let kind = facts::type_of("", "v1", "DeleteOptions");
-        let value = match kind {
-            Some(kind) => {
-                kind.normalise(parsed.value, UnknownFields::Ignore)
-                    .map_err(|error| Status::bad_request(error.to_string()))?
-                    .value
-            }
-            None => parsed.value,
-        };
-        serde_json::from_value(value).map_err(|error| Status::bad_request(error.to_string()))
-    }
-
-    fn check(&self) -> Result<(), Status> {
-        let path = FieldPath::new("propagationPolicy");
-        let mut errors = Vec::new();
-        if self.orphan_dependents.is_some() && self.propagation_policy.is_some() {
-            errors.push(FieldError::invalid(
-                &path,
-                self.propagation_policy.clone(),
-                "orphanDependents and deletionPropagation cannot be both set",
-            ));
-        }
-        if let Some(policy) = &self.propagation_policy
-            && !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan")
-        {
-            errors.push(FieldError::not_supported(
-                &path,
-                policy.as_str(),
-                &["Foreground", "Background", "Orphan", "nil"],
-            ));
-        }
-        if errors.is_empty() {
-            return Ok(());
-        }
-        Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
-    }
-
-    /// Whether an object with this uid and revision is the one that is to be deleted. Namespaces say it in their own
-    /// words.
-    pub(crate) fn check_record(
-        &self,
-        resource: &Resource,
-        uid: &str,
-        revision: &str,
-        name: &str,
-    ) -> Result<(), Status> {
-        let Some(wanted) = &self.preconditions else { return Ok(()) };
-        let conflict = |field: &str, wanted: &str, present: &str, perhaps: &str| {
-            if resource.behaviour.terminates() && resource.behaviour.cleanup_finalizer().is_none() {
-                let why = format!(
-                    "Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {present}"
-                );
-                return Err(Status::conflict(&resource.group_resource(), name, &why));
-            }
-            let why = format!(
-                "the {field} in the precondition ({wanted}) does not match the {field} in record ({present}). The \
-                 object might have been {perhaps}"
-            );
-            let kind = GroupResource::new(&resource.gvk.group, &resource.gvk.kind);
-            Err(Status::conflict(&kind, name, &why))
-        };
-        match (&wanted.uid, &wanted.resource_version) {
-            (Some(wanted), _) if wanted != uid => conflict("UID", wanted, uid, "deleted and then recreated"),
-            (_, Some(wanted)) if wanted != revision => {
-                conflict("ResourceVersion", wanted, revision, "modified")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether nothing is to be changed.
-    pub(crate) fn dry_run(&self) -> bool {
-        self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
-    }
-}
 
 /// How a delete goes on.
 enum Grace {
@@ -247,7 +118,7 @@ impl Write<'_> {
         let Some(seconds) = self.resource.behaviour.grace_period(object, asked) else { return Grace::None };
         let now = self.clock.wall();
         if !is_marked(object) {
-            self.move_generation(object);
+            move_generation(object);
             set_end(object, now + Duration::from_secs(seconds.unsigned_abs()), seconds);
             return Grace::Given;
         }
@@ -273,19 +144,19 @@ impl Write<'_> {
     fn mark(&self, object: &mut Value) {
         let now = self.clock.wall();
         if !is_marked(object) {
-            self.move_generation(object);
+            move_generation(object);
         }
         let end = object::time(meta_str(object, "deletionTimestamp"));
         set_end(object, end.filter(|end| *end <= now).unwrap_or(now), 0);
     }
+}
 
-    /// That an object is to go changes what it asks for. Kinds without a generation may have one that a client sent.
-    fn move_generation(&self, object: &mut Value) {
-        let metadata = metadata_mut(object);
-        let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
-        if generation > 0 {
-            metadata.insert("generation".to_owned(), (generation + 1).into());
-        }
+/// That an object is to go changes what it asks for. Kinds without a generation may have one that a client sent.
+fn move_generation(object: &mut Value) {
+    let metadata = metadata_mut(object);
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation > 0 {
+        metadata.insert("generation".to_owned(), (generation + 1).into());
     }
 }
 
@@ -329,7 +200,7 @@ fn finalizers_after(options: &DeleteOptions, mut present: Vec<String>) -> Vec<St
 }
 
 /// What is told of an object that was deleted, where the object itself is not.
-pub(crate) fn deleted_status(resource: &crate::resource::Resource, object: &Value) -> Status {
+pub(crate) fn deleted_status(resource: &Resource, object: &Value) -> Status {
     let group_resource = resource.group_resource();
     Status::success(bowline_machinery::StatusDetails {
         name: meta_str(object, "name").to_owned(),
@@ -361,14 +232,5 @@ mod tests {
         assert_eq!(after(Some("Orphan"), None, &[]), [ORPHAN]);
         assert_eq!(after(None, Some(true), &[]), [ORPHAN]);
         assert_eq!(after(None, None, &[ORPHAN]), [ORPHAN]);
-    }
-
-    #[test]
-    fn a_policy_and_its_old_form_together_are_refused() {
-        let body = br#"{"orphanDependents":true,"propagationPolicy":"Orphan"}"#;
-        let error = DeleteOptions::of(body, &Query::default()).expect_err("they contradict each other");
-        assert_eq!(error.code, 422);
-        let error = DeleteOptions::of(br#"{"propagationPolicy":"Sideways"}"#, &Query::default());
-        assert_eq!(error.map_err(|error| error.code), Err(422));
     }
 }

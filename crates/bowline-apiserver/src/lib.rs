@@ -37,6 +37,7 @@
 //! ([`ServeOptions`]). A request that panics is answered with 500, a watch that panics is cut.
 
 mod about;
+mod admission;
 mod authentication;
 mod body;
 mod bootstrap;

@@ -136,7 +136,7 @@ pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Status> {
         return Ok(());
     }
     let mut status = not_acceptable("406: Not Acceptable\n\nAvailable representations: application/json");
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     Err(status)
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn patch(headers: &HeaderMap) -> Result<PatchType, Status> {
         ))),
         _ => {
             let mut status = Status::unsupported_media_type("415: Unsupported Media Type");
-            status.details = Some(bowline_machinery::StatusDetails::default());
+            status.details = Some(Box::default());
             Err(status)
         }
     }
@@ -209,5 +209,21 @@ mod tests {
         for accept in ["text/html", "application/json;as=Table;v=v1;g=meta.k8s.io"] {
             assert_eq!(accepting(accept).map_err(|error| error.code), Err(406), "{accept}");
         }
+    }
+
+    #[test]
+    fn patches_that_are_still_to_come_are_told_apart_from_nonsense() {
+        let patching = |media_type: &'static str| {
+            patch(&HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))]))
+        };
+        assert_eq!(patching("application/json-patch+json; charset=utf-8"), Ok(PatchType::Json));
+        assert_eq!(patching("application/merge-patch+json"), Ok(PatchType::Merge));
+        for to_come in ["application/strategic-merge-patch+json", "application/apply-patch+yaml"] {
+            let error = patching(to_come).expect_err("it is not there yet");
+            assert_eq!((error.code, error.reason.as_str()), (415, "UnsupportedMediaType"));
+            assert!(error.message.contains(to_come), "{error}");
+        }
+        let error = patching("text/plain").expect_err("it is no patch");
+        assert_eq!((error.code, error.message.as_str()), (415, "415: Unsupported Media Type"));
     }
 }

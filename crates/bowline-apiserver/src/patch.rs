@@ -57,10 +57,10 @@ impl Patch {
     pub(crate) fn apply_to(
         &self,
         resource: &Resource,
-        object: Value,
+        object: &Value,
         query: &Query,
     ) -> Result<Decoded, Status> {
-        let patched = self.apply(&object)?;
+        let patched = self.apply(object)?;
         let mut unknown = Vec::new();
         let decoded = decode::of_kind(resource, patched.clone(), &mut unknown);
         let object = decoded.map_err(|status| {

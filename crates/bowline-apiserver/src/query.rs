@@ -6,7 +6,7 @@ use bowline_machinery::Status;
 
 /// Options of reads, writes and watches, as Kubernetes names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own, as clients give them")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Query {
     pub(crate) label_selector: String,
     pub(crate) field_selector: String,

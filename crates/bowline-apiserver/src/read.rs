@@ -107,6 +107,14 @@ pub(crate) fn get(
     store.get(resource.table, key).ok_or_else(|| Status::not_found(&resource.group_resource(), name))
 }
 
+/// What a list is made of.
+pub(crate) struct Selected {
+    revision: Revision,
+    continue_token: Option<String>,
+    remaining: Option<usize>,
+    pub(crate) items: Vec<Arc<Record<Meta>>>,
+}
+
 /// Reads a list.
 pub(crate) fn list(
     store: &Store,
@@ -114,6 +122,16 @@ pub(crate) fn list(
     namespace: Option<&str>,
     query: &Query,
 ) -> Result<Body, Status> {
+    select(store, rendering, namespace, query).map(|selected| selected.into_body(rendering.clone()))
+}
+
+/// What a request for a list is about.
+pub(crate) fn select(
+    store: &Store,
+    rendering: &Rendering,
+    namespace: Option<&str>,
+    query: &Query,
+) -> Result<Selected, Status> {
     let resource = &rendering.resource;
     if let Some(error) = &query.list_error {
         return Err(error.clone());
@@ -153,7 +171,7 @@ pub(crate) fn list(
     };
     let continue_token = (remaining > 0).then(|| token(at, from.as_deref()));
     let remaining = (remaining > 0 && selection.is_everything()).then_some(remaining);
-    Ok(list_body(rendering.clone(), revision, continue_token, remaining, items))
+    Ok(Selected { revision, continue_token, remaining, items })
 }
 
 /// A page of a time that is forgotten.
@@ -166,59 +184,57 @@ fn expired() -> Status {
     )
 }
 
-fn list_body(
-    rendering: Rendering,
-    revision: Revision,
-    continue_token: Option<String>,
-    remaining: Option<usize>,
-    items: Vec<Arc<Record<Meta>>>,
-) -> Body {
-    let (kind, api_version) = rendering.list_type();
-    let with_kind = rendering.resource.behaviour.items_have_kind();
-    let mut metadata = json!({"resourceVersion": revision.to_string()});
-    if let Some(token) = continue_token {
-        metadata["continue"] = token.into();
-    } else if with_kind && !rendering.form.is_metadata() {
-        // Lists of custom resources are not written by a Go type that would leave it out.
-        metadata["continue"] = "".into();
-    }
-    if let Some(remaining) = remaining {
-        metadata["remainingItemCount"] = remaining.into();
-    }
-    let mut chunk = BytesMut::with_capacity(1024);
-    chunk.put_slice(&Resource::head(&kind, &api_version));
-    if items.is_empty() && rendering.form.is_metadata() {
-        // What Go writes of a list that was never begun.
-        chunk.put_slice(format!(r#""metadata":{metadata},"items":null}}"#).as_bytes());
-        return Body::from(chunk.freeze());
-    }
-    chunk.put_slice(format!(r#""metadata":{metadata},"items":["#).as_bytes());
-    let mut items = items.into_iter();
-    let mut first = true;
-    let mut over = false;
-    let mut next = move || {
-        if over {
-            return None;
+impl Selected {
+    /// The list as it is sent.
+    pub(crate) fn into_body(self, rendering: Rendering) -> Body {
+        let Self { revision, continue_token, remaining, items } = self;
+        let (kind, api_version) = rendering.list_type();
+        let with_kind = rendering.resource.behaviour.items_have_kind();
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if let Some(token) = continue_token {
+            metadata["continue"] = token.into();
+        } else if with_kind && !rendering.form.is_metadata() {
+            // Lists of custom resources are not written by a Go type that would leave it out.
+            metadata["continue"] = "".into();
         }
-        for record in items.by_ref() {
-            if !std::mem::take(&mut first) {
-                chunk.put_slice(b",");
-            }
-            rendering.write(&record.body, with_kind, &mut chunk);
-            if chunk.len() >= CHUNK {
-                let full = chunk.split().freeze();
-                chunk.reserve(CHUNK + CHUNK / 8);
-                return Some(full);
-            }
+        if let Some(remaining) = remaining {
+            metadata["remainingItemCount"] = remaining.into();
         }
-        over = true;
-        chunk.put_slice(b"]}");
-        Some(chunk.split().freeze())
-    };
-    // A list that fits into one chunk is sent with its length.
-    let Some(whole) = next() else { return Body::empty() };
-    if whole.len() < CHUNK {
-        return Body::from(whole);
+        let mut chunk = BytesMut::with_capacity(1024);
+        chunk.put_slice(&Resource::head(&kind, &api_version));
+        if items.is_empty() && rendering.form.is_metadata() {
+            // What Go writes of a list that was never begun.
+            chunk.put_slice(format!(r#""metadata":{metadata},"items":null}}"#).as_bytes());
+            return Body::from(chunk.freeze());
+        }
+        chunk.put_slice(format!(r#""metadata":{metadata},"items":["#).as_bytes());
+        let mut items = items.into_iter();
+        let mut first = true;
+        let mut over = false;
+        let mut next = move || {
+            if over {
+                return None;
+            }
+            for record in items.by_ref() {
+                if !std::mem::take(&mut first) {
+                    chunk.put_slice(b",");
+                }
+                rendering.write(&record.body, with_kind, &mut chunk);
+                if chunk.len() >= CHUNK {
+                    let full = chunk.split().freeze();
+                    chunk.reserve(CHUNK + CHUNK / 8);
+                    return Some(full);
+                }
+            }
+            over = true;
+            chunk.put_slice(b"]}");
+            Some(chunk.split().freeze())
+        };
+        // A list that fits into one chunk is sent with its length.
+        let Some(whole) = next() else { return Body::empty() };
+        if whole.len() < CHUNK {
+            return Body::from(whole);
+        }
+        Body::chunks(std::iter::once(whole).chain(std::iter::from_fn(next)))
     }
-    Body::chunks(std::iter::once(whole).chain(std::iter::from_fn(next)))
 }

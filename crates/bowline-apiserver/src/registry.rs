@@ -1,5 +1,6 @@
 //! Which resources there are. Custom ones come and go, so readers take a snapshot.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -81,15 +82,15 @@ impl Resources {
         let GroupVersion { group, version } = resource.gvk.group_version();
         let group = self.groups.entry(group).or_default();
         let versions = &mut group.versions;
-        let place = match versions.iter().position(|known| known.version == version) {
-            Some(place) => place,
-            None => {
-                versions.push(Version { version: version.clone(), resources: BTreeMap::new() });
-                versions.sort_by(|a, b| version_order(&b.version).cmp(&version_order(&a.version)));
-                versions.iter().position(|known| known.version == version).unwrap_or_default()
-            }
-        };
-        versions[place].resources.insert(resource.names.plural.clone(), Arc::new(resource));
+        if !versions.iter().any(|known| known.version == version) {
+            versions.push(Version { version: version.clone(), resources: BTreeMap::new() });
+            versions.sort_by_key(|known| Reverse(version_order(&known.version)));
+        }
+        let plural = resource.names.plural.clone();
+        let mut resource = Some(Arc::new(resource));
+        for known in versions.iter_mut().filter(|known| known.version == version) {
+            known.resources.extend(resource.take().map(|resource| (plural.clone(), resource)));
+        }
     }
 
     /// Removes a resource in all versions; versions and groups that are then empty go, too.
@@ -106,9 +107,9 @@ impl Resources {
 }
 
 /// The order of versions, ascending: `foo1` < `v1alpha1` < `v1beta1` < `v1` < `v2`.
-pub(crate) fn version_order(version: &str) -> (u8, u64, u64, std::cmp::Reverse<String>) {
-    let other = (0, 0, 0, std::cmp::Reverse(version.to_owned()));
-    let nothing = std::cmp::Reverse(String::new());
+pub(crate) fn version_order(version: &str) -> (u8, u64, u64, Reverse<String>) {
+    let other = (0, 0, 0, Reverse(version.to_owned()));
+    let nothing = Reverse(String::new());
     let Some(rest) = version.strip_prefix('v') else { return other };
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (major, rest) = rest.split_at(digits);
@@ -145,7 +146,7 @@ mod tests {
             "v10",
             "v11beta2",
         ];
-        versions.sort_by(|a, b| version_order(b).cmp(&version_order(a)));
+        versions.sort_by_key(|version| Reverse(version_order(version)));
         assert_eq!(
             versions,
             ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]

@@ -47,7 +47,7 @@ pub(crate) struct ResourcePath {
     pub(crate) resource: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// Whether the path has more parts than any resource has.
+    /// Whether the path has more parts than any resource has, or empty ones.
     pub(crate) overlong: bool,
     /// Whether it is one of the old `/watch/` paths.
     pub(crate) watch: bool,
@@ -112,19 +112,12 @@ impl Verb {
 
 impl Target {
     pub(crate) fn of(path: &str) -> Self {
-        let path = path.strip_prefix('/').unwrap_or(path);
+        // A slash is one, however it is written.
+        let Ok(path) = percent_decode_str(path).decode_utf8() else { return Self::Nowhere };
+        let path = path.strip_prefix('/').unwrap_or(&path);
         // `/healthz/` is no `/healthz`, but all others are the same with a slash at the end.
-        let path = if path == "healthz/" || path == "livez/" || path == "readyz/" {
-            path
-        } else {
-            path.strip_suffix('/').unwrap_or(path)
-        };
-        let decoded: Option<Vec<String>> = path
-            .split('/')
-            .map(|part| percent_decode_str(part).decode_utf8().ok().map(std::borrow::Cow::into_owned))
-            .collect();
-        let Some(parts) = decoded else { return Self::Nowhere };
-        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let exact = matches!(path, "healthz/" | "livez/" | "readyz/");
+        let parts: Vec<&str> = if exact { path } else { path.trim_end_matches('/') }.split('/').collect();
         match parts.as_slice() {
             [""] => Self::Root,
             ["version"] => Self::Version,
@@ -159,7 +152,9 @@ impl Target {
         // A namespace has few subresources; all other words behind its name are resources in it.
         let (namespace, rest) = match rest {
             ["namespaces", _, "status" | "finalize"] => (None, rest),
-            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some((*namespace).to_owned()), rest),
+            ["namespaces", namespace, rest @ ..] if !rest.is_empty() => {
+                (Some((*namespace).to_owned()).filter(|namespace| !namespace.is_empty()), rest)
+            }
             rest => (None, rest),
         };
         let Some((resource, rest)) = rest.split_first() else { return Self::Nowhere };
@@ -173,7 +168,7 @@ impl Target {
             resource: (*resource).to_owned(),
             name: rest.first().map(|name| (*name).to_owned()),
             subresource: rest.get(1).map(|subresource| (*subresource).to_owned()),
-            overlong: rest.len() > 2,
+            overlong: rest.len() > 2 || rest.contains(&""),
             watch,
         })
     }

@@ -1,10 +1,13 @@
 //! One resource in one version: its names, where it is stored, and what is special about its kind.
 
+use std::sync::MutexGuard;
+
 use bowline_machinery::{FieldError, GroupKind, GroupResource, GroupVersionKind, NameValidator, Status};
 use bowline_storage::TableId;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::request::Verb;
 
 /// One resource in one version. Immutable: a change of a custom resource makes a new one.
@@ -23,6 +26,7 @@ pub(crate) struct Resource {
 }
 
 /// What a resource is called.
+#[expect(clippy::struct_field_names, reason = "Kubernetes calls them so")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) plural: String,
@@ -103,6 +107,10 @@ pub(crate) trait Behaviour: Send + Sync {
     fn default(&self, object: &mut Value);
 
     /// A stored object in the version of this resource, as this version's schema wants it now.
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "it is the way from there, and `to_storage` the way back"
+    )]
     fn from_storage(&self, object: Value) -> Value {
         object
     }
@@ -120,6 +128,24 @@ pub(crate) trait Behaviour: Send + Sync {
     /// Whether the items of a list carry their own `apiVersion` and `kind`.
     fn items_have_kind(&self) -> bool {
         false
+    }
+
+    /// What admission plugins and allocators make of an object that is to be stored, before anything else looks at it.
+    /// `old` is what is stored now.
+    fn admit(
+        &self,
+        _admission: &Admission<'_>,
+        _part: Part,
+        _new: &mut Value,
+        _old: Option<&Value>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Held while an object of the kind is written, if its objects share something of which each has a part of its
+    /// own: what is free is only known as long as nobody else takes it.
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        None
     }
 
     /// Before an object is created: what clients may not set is removed.
@@ -259,15 +285,6 @@ impl Resource {
             // Bytes that were stored by this server can be read by it.
             Err(_) => body.slice(1..),
         }
-    }
-
-    /// A stored body as it is sent: with `kind` and `apiVersion` in front.
-    pub(crate) fn whole(&self, body: &Bytes) -> Bytes {
-        let tail = self.tail(body);
-        let mut bytes = Vec::with_capacity(self.head.len() + tail.len());
-        bytes.extend_from_slice(&self.head);
-        bytes.extend_from_slice(&tail);
-        Bytes::from(bytes)
     }
 
     /// What stands in front of a body of this kind.

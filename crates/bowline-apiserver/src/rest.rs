@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
+use crate::authentication::User;
 use crate::decode;
 use crate::delete::{self, DeleteOptions};
 use crate::hooks::Call;
@@ -17,7 +18,6 @@ use crate::query::Query;
 use crate::read::{self, Rendering};
 use crate::request::{ResourcePath, Verb};
 use crate::resource::{Part, Resource};
-use crate::select::Selection;
 use crate::server::{Answer, Inner, method_not_allowed};
 use crate::write::{self, Change, Outcome, Write};
 use crate::{custom, subresource, watch};
@@ -26,6 +26,7 @@ use crate::{custom, subresource, watch};
 pub(crate) struct Exchange<'a> {
     pub(crate) inner: &'a Inner,
     pub(crate) call: &'a Arc<Call>,
+    pub(crate) user: &'a User,
     pub(crate) resource: Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: Option<&'a str>,
@@ -38,6 +39,7 @@ pub(crate) struct Exchange<'a> {
 pub(crate) fn answer(
     inner: &Inner,
     call: &Arc<Call>,
+    user: &User,
     path: &ResourcePath,
     headers: &HeaderMap,
     query: &Query,
@@ -66,6 +68,7 @@ pub(crate) fn answer(
     let exchange = Exchange {
         inner,
         call,
+        user,
         resource,
         namespace: path.namespace.as_deref(),
         name: path.name.as_deref(),
@@ -140,6 +143,8 @@ impl Exchange<'_> {
     pub(crate) fn write_with(&self, dry_run: bool) -> Write<'_> {
         Write {
             store: &self.inner.store,
+            registry: &self.inner.registry,
+            user: self.user,
             clock: &self.inner.clock,
             resource: &self.resource,
             namespace: self.namespace,
@@ -162,7 +167,7 @@ impl Exchange<'_> {
         self.check_namespace(name)?;
         self.resource.behaviour.check_create(name)?;
         let outcome = write.create(decoded)?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     pub(crate) fn update(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
@@ -177,16 +182,16 @@ impl Exchange<'_> {
             self.check_namespace(name)?;
         }
         let outcome = write.update(name, part, Change::Replace(decoded))?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     pub(crate) fn patch(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("PatchOptions")?;
         let patch = Patch::parse(self)?;
-        let modify = |object: Value| patch.apply_to(&self.resource, object, self.query);
+        let modify = |object: Value| patch.apply_to(&self.resource, &object, self.query);
         let outcome = write.update(name, part, Change::Modify(&modify))?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     fn delete(&self, name: &str) -> Result<(Answer, bool), Status> {
@@ -195,7 +200,7 @@ impl Exchange<'_> {
         let mut write = self.write_with(options.dry_run());
         self.resource.behaviour.check_delete(name)?;
         let outcome = write.delete(name, &options)?;
-        self.finish(&rendering, outcome, write.warnings)
+        Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
     fn delete_collection(&self) -> Result<(Answer, bool), Status> {
@@ -204,13 +209,9 @@ impl Exchange<'_> {
             return Err(error.clone());
         }
         let options = DeleteOptions::of(self.body, self.query)?;
-        let selection = Selection::parse(&self.resource, self.query)?;
-        let prefix = self.namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
-        let list = bowline_storage::List { prefix: &prefix, ..bowline_storage::List::default() };
-        let listing = self.inner.store.list(self.resource.table, list).map_err(Status::internal)?;
-        let mut items = Vec::new();
+        let selected = read::select(&self.inner.store, &rendering, self.namespace, self.query)?;
         let mut committed = false;
-        for record in listing.items.iter().filter(|record| selection.matches(record)) {
+        for record in &selected.items {
             let (namespace, name) = object::split_key(&record.key);
             let mut write = self.write_with(options.dry_run());
             write.namespace = namespace;
@@ -218,31 +219,14 @@ impl Exchange<'_> {
                 Ok(outcome) => {
                     committed |= outcome.is_commit();
                     custom::committed(self.inner, &self.resource, &outcome);
-                    // What a client gets to see is what was there.
-                    items.push(self.resource.decode(&record.body)?);
                 }
                 // Somebody else was faster: all the same to the client.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        if self.resource.behaviour.items_have_kind() || rendering.form.is_metadata() {
-            for item in &mut items {
-                decode::put_kind(item, &self.resource);
-            }
-        } else {
-            for fields in items.iter_mut().filter_map(Value::as_object_mut) {
-                fields.remove("apiVersion");
-                fields.remove("kind");
-            }
-        }
-        let document = serde_json::json!({
-            "kind": self.resource.names.list_kind,
-            "apiVersion": self.resource.api_version(),
-            "metadata": {"resourceVersion": listing.revision.to_string()},
-            "items": items,
-        });
-        Ok((Answer::json(200, &document), committed))
+        // What a client gets to see is what was there.
+        Ok((Answer::stream(selected.into_body(rendering)), committed))
     }
 
     /// What a client gets to see of a write.
@@ -251,7 +235,7 @@ impl Exchange<'_> {
         rendering: &Rendering,
         outcome: Outcome,
         warnings: Vec<String>,
-    ) -> Result<(Answer, bool), Status> {
+    ) -> (Answer, bool) {
         custom::committed(self.inner, &self.resource, &outcome);
         let committed = outcome.is_commit();
         let mut answer = match outcome {
@@ -271,7 +255,7 @@ impl Exchange<'_> {
             }
         };
         answer.warnings = warnings;
-        Ok((answer, committed))
+        (answer, committed)
     }
 
     fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
@@ -322,11 +306,11 @@ impl Outcome {
     }
 
     /// The name of the object.
-    pub(crate) fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> &str {
         match self {
-            Self::Stored { record, .. } => Some(object::split_key(&record.key).1.to_owned()),
+            Self::Stored { record, .. } => object::split_key(&record.key).1,
             Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
-                Some(meta_str(object, "name").to_owned())
+                meta_str(object, "name")
             }
         }
     }

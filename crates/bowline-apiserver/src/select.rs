@@ -58,10 +58,6 @@ impl Selectors {
 }
 
 impl Selection {
-    pub(crate) fn parse(resource: &Resource, query: &Query) -> Result<Self, Status> {
-        Selectors::parse(query)?.of(resource)
-    }
-
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }

@@ -147,7 +147,8 @@ impl ApiServer {
                 Err(_) => return Err(too_slow().into()),
             },
         };
-        let (answer, committed) = rest::answer(inner, &call, path, &incoming.headers, &query, &bytes)?;
+        let (answer, committed) =
+            rest::answer(inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes)?;
         if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
             obey(hook.committed(&call).await)?;
         }
@@ -346,7 +347,7 @@ where
 fn too_slow() -> Status {
     let message = "Timeout: request did not complete within the allotted timeout";
     let mut status = Status::failure(504, "Timeout", message);
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 
@@ -356,7 +357,7 @@ pub(crate) fn method_not_allowed() -> Status {
         "MethodNotAllowed",
         "the server does not allow this method on the requested resource",
     );
-    status.details = Some(bowline_machinery::StatusDetails::default());
+    status.details = Some(Box::default());
     status
 }
 

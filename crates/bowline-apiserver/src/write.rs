@@ -3,18 +3,30 @@
 //! A write computes what is to be stored without holding any lock, and commits it if nothing has changed in the
 //! meantime; otherwise it starts again from what is there now.
 
+mod metadata;
+mod options;
+mod preconditions;
+
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bowline_clock::Clock;
-use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
+use bowline_machinery::{FieldError, FieldPath, Status};
 use bowline_storage::{Record, WriteError};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::admission::Admission;
+use crate::authentication::User;
 use crate::decode::{self, Decoded};
 use crate::object::{self, Meta, meta_str, metadata, metadata_mut, set_meta_str};
 use crate::query::Query;
+use crate::registry::Registry;
 use crate::resource::{FieldValidation, Generation, Part, Resource};
 use crate::server::Store;
+
+pub(crate) use options::check_options;
+use preconditions::MODIFIED;
+pub(crate) use preconditions::check_name;
 
 /// How often a write starts again because somebody else was faster. A writer that names the revision it saw is told
 /// at once instead.
@@ -23,12 +35,11 @@ const ATTEMPTS: usize = 64;
 /// How often a generated name that exists already is generated anew.
 const NAMES: usize = 8;
 
-const MODIFIED: &str =
-    "the object has been modified; please apply your changes to the latest version and try again";
-
 /// One write.
 pub(crate) struct Write<'a> {
     pub(crate) store: &'a Store,
+    pub(crate) registry: &'a Registry,
+    pub(crate) user: &'a User,
     pub(crate) clock: &'a Clock,
     pub(crate) resource: &'a Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
@@ -62,9 +73,15 @@ pub(crate) enum Change<'a> {
 impl Write<'_> {
     /// Stores a new object.
     pub(crate) fn create(&mut self, decoded: Decoded) -> Result<Outcome, Status> {
+        let _alone = self.resource.behaviour.alone();
+        self.create_alone(decoded)
+    }
+
+    fn create_alone(&mut self, decoded: Decoded) -> Result<Outcome, Status> {
         let resource = self.resource;
         let mut object = self.settle(decoded)?;
         self.check_namespace(&mut object)?;
+        self.admit(Part::Main, &mut object, None)?;
         let revision = meta_str(&object, "resourceVersion").to_owned();
         let generated = meta_str(&object, "name").is_empty() && !meta_str(&object, "generateName").is_empty();
         for attempt in 1.. {
@@ -108,6 +125,7 @@ impl Write<'_> {
     /// Changes an object, or makes it where the kind allows that.
     pub(crate) fn update(&mut self, name: &str, part: Part, change: Change<'_>) -> Result<Outcome, Status> {
         let resource = self.resource;
+        let _alone = resource.behaviour.alone();
         let key = object::key(self.namespace, name);
         let (sent, modify) = match change {
             Change::Replace(decoded) => {
@@ -143,6 +161,7 @@ impl Write<'_> {
                 self.check_uid(&new, &record.meta.uid, name)?;
             }
             let asked = self.check_revision(&new, &record, name)?;
+            self.admit(part, &mut new, Some(&old))?;
             self.carry_over(part, &mut new, &old);
             let errors = self.update_errors(part, &new, &old);
             if !errors.is_empty() {
@@ -224,7 +243,7 @@ impl Write<'_> {
         self.check_uid(&object, "", name)?;
         let mut object = object;
         set_meta_str(&mut object, "resourceVersion", "");
-        self.create(Decoded { object, complaints: Vec::new() })
+        self.create_alone(Decoded { object, complaints: Vec::new() })
     }
 
     /// Defaults, and what is to be said about fields that were not understood.
@@ -259,6 +278,17 @@ impl Write<'_> {
                 "the namespace of the provided object does not match the namespace sent on the request",
             )),
         }
+    }
+
+    fn admit(&self, part: Part, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
+        let admission = Admission {
+            store: self.store,
+            registry: self.registry,
+            clock: self.clock,
+            user: self.user,
+            resource: self.resource,
+        };
+        self.resource.behaviour.admit(&admission, part, new, old)
     }
 
     fn generate_name(&self, base: &str) -> String {
@@ -328,137 +358,6 @@ impl Write<'_> {
         errors.extend(behaviour.validate_update(part, new, old));
         errors
     }
-
-    /// Who names a uid means that very object.
-    pub(crate) fn check_uid(&self, new: &Value, present: &str, name: &str) -> Result<(), Status> {
-        let resource = self.resource;
-        let uid = meta_str(new, "uid");
-        if uid.is_empty() || uid == present {
-            return Ok(());
-        }
-        let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-             Precondition failed: UID in precondition: {uid}, UID in object meta: {present}",
-            registry_path(resource),
-            object::key(self.namespace, name)
-        );
-        Err(Status::conflict(&resource.group_resource(), name, &why))
-    }
-
-    /// Who names a revision means that state of the object. Whether one was named.
-    fn check_revision(&self, new: &Value, record: &Record<Meta>, name: &str) -> Result<bool, Status> {
-        let resource = self.resource;
-        let revision = match meta_str(new, "resourceVersion") {
-            "" => 0,
-            text => text.parse::<u64>().map_err(|error| {
-                let why = match error.kind() {
-                    std::num::IntErrorKind::PosOverflow => "value out of range",
-                    _ => "invalid syntax",
-                };
-                Status::failure(500, "", format!("strconv.ParseUint: parsing {text:?}: {why}"))
-            })?,
-        };
-        if revision == 0 && !resource.behaviour.allows_unconditional_update() {
-            let path = FieldPath::new("metadata").child("resourceVersion");
-            let error = FieldError::invalid(&path, 0, "must be specified for an update");
-            let kind = GroupKind::new(&resource.gvk.group, &resource.names.plural);
-            return Err(Status::invalid(&kind, name, &[error]));
-        }
-        if revision != 0 && revision != record.revision.get() {
-            return Err(Status::conflict(&resource.group_resource(), name, MODIFIED));
-        }
-        Ok(revision != 0)
-    }
-
-    /// What an update cannot change is as before; generation moves if it has to.
-    fn carry_over(&self, part: Part, new: &mut Value, old: &Value) {
-        let old_metadata = metadata(old).cloned().unwrap_or_default();
-        let new_metadata = metadata_mut(new);
-        new_metadata.remove("managedFields");
-        new_metadata.remove("selfLink");
-        copy("generation", new_metadata, &old_metadata);
-        self.resource.behaviour.prepare_update(part, new, old);
-        let new_metadata = metadata_mut(new);
-        for field in ["creationTimestamp", "resourceVersion"] {
-            copy(field, new_metadata, &old_metadata);
-        }
-        if new_metadata.get("uid").and_then(Value::as_str).is_none_or(str::is_empty) {
-            copy("uid", new_metadata, &old_metadata);
-        }
-        // Nothing that is to go can be kept by a change of these.
-        if old_metadata.contains_key("deletionTimestamp") {
-            copy("deletionTimestamp", new_metadata, &old_metadata);
-        }
-        if let Some(grace) = old_metadata.get("deletionGracePeriodSeconds") {
-            new_metadata.entry("deletionGracePeriodSeconds").or_insert_with(|| grace.clone());
-        }
-        let may_move = matches!(part, Part::Main | Part::EphemeralContainers);
-        if may_move && moves_generation(self.resource.behaviour.generation(), new, old) {
-            let generation = old_metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
-            metadata_mut(new).insert("generation".to_owned(), (generation + 1).into());
-        }
-    }
-}
-
-fn copy(field: &str, to: &mut Map<String, Value>, from: &Map<String, Value>) {
-    match from.get(field) {
-        Some(value) => to.insert(field.to_owned(), value.clone()),
-        None => to.remove(field),
-    };
-}
-
-fn moves_generation(generation: Generation, new: &Value, old: &Value) -> bool {
-    let differs = |field: &str| {
-        let value = |object: &Value| metadata(object).and_then(|metadata| metadata.get(field)).cloned();
-        value(new) != value(old)
-    };
-    match generation {
-        Generation::None | Generation::Fixed => false,
-        Generation::Spec | Generation::Unstarted => spec_differs(new, old),
-        Generation::AllButMetadata => spec_differs(new, old) || new.get("status") != old.get("status"),
-        Generation::SpecAndAnnotations => spec_differs(new, old) || differs("annotations"),
-        Generation::SpecAndLabels => spec_differs(new, old) || differs("labels"),
-    }
-}
-
-/// Whether anything differs but metadata and status.
-fn spec_differs(new: &Value, old: &Value) -> bool {
-    let rest = |object: &Value| {
-        let fields = object.as_object().cloned().unwrap_or_default();
-        fields
-            .into_iter()
-            .filter(|(name, _)| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind"))
-            .collect::<Map<_, _>>()
-    };
-    rest(new) != rest(old)
-}
-
-/// Where kube-apiserver keeps objects of a resource in etcd, which it tells clients.
-fn registry_path(resource: &Resource) -> String {
-    let plural = resource.names.plural.as_str();
-    match (resource.gvk.group.as_str(), plural) {
-        ("", "nodes") => "minions".to_owned(),
-        ("", "services") => "services/specs".to_owned(),
-        ("", "endpoints") => "services/endpoints".to_owned(),
-        ("", "replicationcontrollers") => "controllers".to_owned(),
-        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => format!("{}/{plural}", resource.gvk.group),
-        (group, _) if resource.behaviour.items_have_kind() => format!("{group}/{plural}"),
-        _ => plural.to_owned(),
-    }
-}
-
-/// The name of the request is that of the object.
-pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
-    match meta_str(object, "name") {
-        "" => Err(Status::bad_request(format!(
-            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        ))),
-        sent if sent == name => Ok(()),
-        sent => Err(Status::bad_request(format!(
-            "the name of the object ({sent}) does not match the name on the URL ({name})"
-        ))),
-    }
 }
 
 /// A version 4 UUID.
@@ -468,32 +367,10 @@ pub(crate) fn uid(clock: &Clock) -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let hex = |range: std::ops::Range<usize>| {
-        bytes[range].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        bytes[range].iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     };
     [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
-}
-
-/// What is wrong with options that all writes have; `options` is what they are called together.
-pub(crate) fn check_options(query: &Query, dry_run: &[String], options: &str) -> Result<(), Status> {
-    let mut errors = Vec::new();
-    if dry_run.iter().any(|value| value != "All") {
-        errors.push(FieldError::not_supported(&FieldPath::new("dryRun"), dry_run.to_vec(), &["All"]));
-    }
-    if options != "DeleteOptions" {
-        let path = FieldPath::new("fieldManager");
-        errors.extend(bowline_machinery::validate_field_manager(&query.field_manager, &path));
-        if !matches!(query.field_validation.as_str(), "" | "Ignore" | "Strict" | "Warn") {
-            let path = FieldPath::new("fieldValidation");
-            let known = ["", "Ignore", "Strict", "Warn"];
-            errors.push(FieldError::not_supported(&path, query.field_validation.as_str(), &known));
-        }
-    }
-    if options == "PatchOptions" && query.force {
-        let why = "may not be specified for non-apply patch";
-        errors.push(FieldError::forbidden(&FieldPath::new("force"), why));
-    }
-    if errors.is_empty() {
-        return Ok(());
-    }
-    Err(Status::invalid(&GroupKind::new("meta.k8s.io", options), "", &errors))
 }

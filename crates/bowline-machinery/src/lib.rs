@@ -1,6 +1,7 @@
 //! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
+mod conversion;
 mod defaults;
 pub mod facts;
 mod field;
@@ -9,13 +10,16 @@ mod json;
 mod name;
 mod object_meta;
 mod patch;
+mod pod;
 mod quantity;
 mod quote;
 mod resource;
 mod schema;
 mod selector;
 mod status;
+mod validation;
 
+pub use conversion::{StoredForm, stored_form};
 pub use defaults::set_defaults;
 pub use field::{FieldError, FieldErrorKind, FieldPath};
 pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json, sort_by_place};
@@ -31,6 +35,7 @@ pub use object_meta::{
     validate_object_meta_update, validate_qualified_finalizers,
 };
 pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
+pub use pod::pod_qos_class;
 pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use schema::{Schema, Unsupported, default_crd, validate_crd, validate_crd_update};
@@ -39,3 +44,4 @@ pub use selector::{
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,
 };
 pub use status::{Status, StatusCause, StatusDetails};
+pub use validation::{validate_builtin, validate_builtin_update, validate_service_addresses};

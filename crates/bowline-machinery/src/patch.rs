@@ -10,7 +10,7 @@ use serde_json::Value;
 pub use json::JsonPatch;
 pub use merge::MergePatch;
 
-use crate::{JsonError, Status, StatusDetails};
+use crate::{JsonError, Status};
 
 /// How many operations a JSON patch may have.
 pub const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
@@ -52,7 +52,7 @@ impl PatchError {
             Self::DoesNotApply { .. } => {
                 let message = "the server rejected our request due to an error in our request";
                 let mut status = Status::failure(422, "Invalid", message);
-                status.details = Some(StatusDetails::default());
+                status.details = Some(Box::default());
                 status
             }
         }

@@ -10,8 +10,8 @@ use crate::{FieldError, GroupKind, GroupResource};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    kind: String,
-    api_version: String,
+    kind: Kind,
+    api_version: Version,
     metadata: ListMeta,
     /// `Success` or `Failure`.
     pub status: String,
@@ -23,10 +23,22 @@ pub struct Status {
     pub reason: String,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<StatusDetails>,
+    pub details: Option<Box<StatusDetails>>,
     /// The HTTP status code.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub code: u16,
+}
+
+/// The kind that a `Status` has, whatever else it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Kind {
+    Status,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Version {
+    #[serde(rename = "v1")]
+    V1,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +97,7 @@ impl Status {
     pub fn success(details: StatusDetails) -> Self {
         let mut status = Self::failure(200, "", "");
         "Success".clone_into(&mut status.status);
-        status.details = Some(details);
+        status.details = Some(Box::new(details));
         status.code = 0;
         status
     }
@@ -94,8 +106,8 @@ impl Status {
     #[must_use]
     pub fn failure(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
-            kind: "Status".to_owned(),
-            api_version: "v1".to_owned(),
+            kind: Kind::Status,
+            api_version: Version::V1,
             metadata: ListMeta::default(),
             status: "Failure".to_owned(),
             message: message.into(),
@@ -138,7 +150,7 @@ impl Status {
     #[must_use]
     pub fn no_such_path() -> Self {
         let mut status = Self::failure(404, "NotFound", "the server could not find the requested resource");
-        status.details = Some(StatusDetails::default());
+        status.details = Some(Box::default());
         status
     }
 
@@ -197,13 +209,13 @@ impl Status {
             several => format!(": [{}]", several.join(", ")),
         };
         let mut status = Self::failure(422, "Invalid", format!("{kind} {name:?} is invalid{list}"));
-        status.details = Some(StatusDetails {
+        status.details = Some(Box::new(StatusDetails {
             name: name.to_owned(),
             group: kind.group.clone(),
             kind: kind.kind.clone(),
             causes: errors.iter().map(FieldError::cause).collect(),
             ..StatusDetails::default()
-        });
+        }));
         status
     }
 
@@ -211,7 +223,7 @@ impl Status {
     #[must_use]
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u16) -> Self {
         let mut status = Self::failure(429, "TooManyRequests", message);
-        status.details = Some(StatusDetails { retry_after_seconds, ..StatusDetails::default() });
+        status.details = Some(Box::new(StatusDetails { retry_after_seconds, ..StatusDetails::default() }));
         status
     }
 
@@ -221,7 +233,7 @@ impl Status {
         let text = message.to_string();
         let mut status = Self::failure(500, "InternalError", format!("Internal error occurred: {text}"));
         let cause = StatusCause { message: Some(text), ..StatusCause::default() };
-        status.details = Some(StatusDetails { causes: vec![cause], ..StatusDetails::default() });
+        status.details = Some(Box::new(StatusDetails { causes: vec![cause], ..StatusDetails::default() }));
         status
     }
 
@@ -235,8 +247,11 @@ impl Status {
             message: Some("Too large resource version".to_owned()),
             field: None,
         };
-        status.details =
-            Some(StatusDetails { causes: vec![cause], retry_after_seconds: 1, ..StatusDetails::default() });
+        status.details = Some(Box::new(StatusDetails {
+            causes: vec![cause],
+            retry_after_seconds: 1,
+            ..StatusDetails::default()
+        }));
         status
     }
 

@@ -1,8 +1,10 @@
 //! What is special about single built-in kinds, as a row for each.
 
-mod event;
+mod admit;
+mod job;
 mod namespace;
 mod pod;
+mod service;
 mod small;
 
 use bowline_machinery::{
@@ -11,6 +13,7 @@ use bowline_machinery::{
 };
 use serde_json::Value;
 
+use crate::admission::Admission;
 use crate::custom;
 use crate::resource::{Generation, Part};
 
@@ -27,9 +30,19 @@ pub(super) enum StatusMetadata {
     Kept,
 }
 
+/// For how many seconds an object stays, given those that were asked for.
+type Grace = fn(&Value, Option<i64>) -> i64;
+
+/// What admission makes of an object, and of the one before it.
+pub(super) type Admit = fn(&Admission<'_>, Part, &mut Value, Option<&Value>) -> Result<(), Status>;
+
 /// A row. Most kinds differ from the [default](Rules::plain) in a few places only.
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table, of which each is a column")]
 pub(super) struct Rules {
     pub(super) default: fn(&mut Value),
+    pub(super) admit: Admit,
+    /// Whether one object is written at a time.
+    pub(super) alone: bool,
     pub(super) prepare_create: fn(&mut Value),
     pub(super) prepare_update: fn(Part, &mut Value, &Value),
     pub(super) prepare_delete: fn(&mut Value),
@@ -52,17 +65,15 @@ pub(super) struct Rules {
     pub(super) is_held: fn(&Value) -> bool,
     pub(super) cleanup_finalizer: Option<&'static str>,
     pub(super) warnings: fn(&Value) -> Vec<String>,
-    pub(super) grace_period: Option<fn(&Value, Option<i64>) -> Option<i64>>,
-    pub(super) from_storage: Option<fn(Value) -> Value>,
-    pub(super) to_storage: Option<fn(Value) -> Value>,
-    /// The table, if it is not the resource's own: two resources may be the same objects.
-    table: Option<&'static str>,
+    pub(super) grace_period: Option<Grace>,
 }
 
 impl Rules {
     const fn plain() -> Self {
         Self {
             default: |_| {},
+            admit: |_, _, _, _| Ok(()),
+            alone: false,
             prepare_create: |_| {},
             prepare_update: |_, _, _| {},
             prepare_delete: |_| {},
@@ -82,9 +93,6 @@ impl Rules {
             cleanup_finalizer: None,
             warnings: |_| Vec::new(),
             grace_period: None,
-            from_storage: None,
-            to_storage: None,
-            table: None,
         }
     }
 
@@ -94,12 +102,7 @@ impl Rules {
             "apps" | "batch" | "autoscaling" | "policy" | "scheduling.k8s.io" => Self::of_workload(&gvk.kind),
             "discovery.k8s.io" | "networking.k8s.io" => Self::of_network(&gvk.kind),
             "storage.k8s.io" | "resource.k8s.io" => Self::of_storage(&gvk.kind),
-            "events.k8s.io" => Self {
-                from_storage: Some(event::from_core),
-                to_storage: Some(event::to_core),
-                table: Some("events"),
-                ..Self::of_core("Event")
-            },
+            "events.k8s.io" => Self::of_core("Event"),
             _ => Self::of_system(gvk),
         }
     }
@@ -123,6 +126,7 @@ impl Rules {
                 generation: Generation::Spec,
                 returns_deleted: true,
                 status_metadata: StatusMetadata::KeepsOwners,
+                admit: admit::pod,
                 prepare_create: pod::prepare_create,
                 prepare_update: pod::prepare_update,
                 validate_update: pod::validate_update,
@@ -132,20 +136,31 @@ impl Rules {
             "Event" => Self { name_validator: name_is_path_segment, create_on_update: true, ..plain },
             "Endpoints" => Self { create_on_update: true, ..plain },
             "LimitRange" => Self { create_on_update: true, prepare_create: small::name_limit_range, ..plain },
-            "Node" => Self { keeps_sent_status: true, ..plain },
+            "Node" => Self {
+                keeps_sent_status: true,
+                admit: admit::node,
+                prepare_create: small::begin_node,
+                ..plain
+            },
             "PersistentVolume" => Self {
                 returns_deleted: true,
                 prepare_create: small::begin_volume,
                 prepare_update: small::update_volume,
                 ..plain
             },
-            "PersistentVolumeClaim" => {
-                Self { returns_deleted: true, prepare_create: small::begin_claim, ..plain }
-            }
+            "PersistentVolumeClaim" => Self {
+                returns_deleted: true,
+                admit: admit::claim,
+                prepare_create: small::begin_claim,
+                ..plain
+            },
             "PodTemplate" => Self { generation: Generation::Spec, returns_deleted: true, ..plain },
             "ReplicationController" => Self { generation: Generation::Spec, scale: true, ..plain },
             "ResourceQuota" => Self { returns_deleted: true, ..plain },
             "Service" => Self {
+                admit: service::admit,
+                alone: true,
+                prepare_update: service::prepare_update,
                 name_validator: name_is_dns_label,
                 create_on_update: true,
                 returns_deleted: true,
@@ -177,10 +192,11 @@ impl Rules {
                 prepare_update: small::move_template_generation,
                 ..plain
             },
+            "Job" => Self { prepare_create: job::prepare_create, ..plain },
             "PodDisruptionBudget" => {
                 Self { name_validator: name_is_path_segment, unconditional_update: false, ..plain }
             }
-            "PriorityClass" => Self { generation: Generation::Fixed, ..plain },
+            "PriorityClass" => Self { generation: Generation::Fixed, admit: admit::priority_class, ..plain },
             "ControllerRevision" | "HorizontalPodAutoscaler" => {
                 Self { generation: Generation::None, ..plain }
             }
@@ -192,7 +208,8 @@ impl Rules {
         let plain = Self::plain();
         match kind {
             "EndpointSlice" => Self { generation: Generation::SpecAndLabels, ..plain },
-            "Ingress" | "IngressClass" | "NetworkPolicy" => Self { generation: Generation::Spec, ..plain },
+            "Ingress" => Self { generation: Generation::Spec, admit: admit::ingress, ..plain },
+            "IngressClass" | "NetworkPolicy" => Self { generation: Generation::Spec, ..plain },
             "ServiceCIDR" => Self { status_metadata: StatusMetadata::Kept, ..plain },
             _ => plain,
         }
@@ -207,6 +224,7 @@ impl Rules {
             "VolumeAttachment" => {
                 Self { unconditional_update: false, status_metadata: StatusMetadata::Kept, ..plain }
             }
+            "VolumeAttributesClass" => Self { prepare_create: small::begin_attributes, ..plain },
             "DeviceClass" | "ResourceSlice" => Self { generation: Generation::Spec, ..plain },
             "ResourceClaim" => Self { status_metadata: StatusMetadata::Kept, ..plain },
             _ => plain,
@@ -218,7 +236,6 @@ impl Rules {
         match (gvk.group.as_str(), gvk.kind.as_str()) {
             ("apiextensions.k8s.io", "CustomResourceDefinition") => Self {
                 generation: Generation::Spec,
-                returns_deleted: true,
                 unconditional_update: false,
                 qualified_finalizers: false,
                 terminates: true,
@@ -239,6 +256,7 @@ impl Rules {
                 unconditional_update: false,
                 qualified_finalizers: false,
                 status_metadata: StatusMetadata::Kept,
+                prepare_create: small::begin_api_service,
                 ..plain
             },
             ("admissionregistration.k8s.io", _) => Self {
@@ -249,7 +267,7 @@ impl Rules {
                 ..plain
             },
             ("certificates.k8s.io", "CertificateSigningRequest") => {
-                Self { prepare_update: small::update_signing_request, ..plain }
+                Self { admit: admit::signing_request, prepare_update: small::update_signing_request, ..plain }
             }
             ("coordination.k8s.io", "Lease") => Self {
                 create_on_update: true,
@@ -267,15 +285,6 @@ impl Rules {
                 Self { name_validator: name_is_path_segment, create_on_update: true, ..plain }
             }
             _ => plain,
-        }
-    }
-
-    /// Where objects are kept.
-    pub(super) fn table(&self, group: &str, resource: &str) -> String {
-        match self.table {
-            Some(table) => table.to_owned(),
-            None if group.is_empty() => resource.to_owned(),
-            None => format!("{resource}.{group}"),
         }
     }
 }

@@ -223,6 +223,8 @@ fn pointer(path: &str) -> String {
 fn write<'a>(inner: &'a Inner, definitions: &'a Arc<Resource>, query: &'a Query) -> Write<'a> {
     Write {
         store: &inner.store,
+        registry: &inner.registry,
+        user: &inner.admin,
         clock: &inner.clock,
         resource: definitions,
         namespace: None,
@@ -259,19 +261,19 @@ fn write_conditions(
                 }
             }
         }
-        stripped(crd)
+        Ok(stripped(crd))
     };
     let query = Query::default();
     // A definition that is gone by now needs no conditions.
     let _ = write(inner, definitions, &query).update(name, Part::Status, Change::Modify(&modify));
 }
 
-fn stripped(mut object: Value) -> Result<Decoded, bowline_machinery::Status> {
+fn stripped(mut object: Value) -> Decoded {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("apiVersion");
         fields.remove("kind");
     }
-    Ok(Decoded { object, complaints: Vec::new() })
+    Decoded { object, complaints: Vec::new() }
 }
 
 /// Deletes all objects of a definition that is to go, and the definition once they are gone.
@@ -304,7 +306,7 @@ fn finish(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
     let modify = |mut crd: Value| {
         let kept = finalizers(&crd).into_iter().filter(|finalizer| finalizer != CLEANUP_FINALIZER).collect();
         set_finalizers(&mut crd, kept);
-        stripped(crd)
+        Ok(stripped(crd))
     };
     let query = Query::default();
     let gone =

@@ -8,28 +8,6 @@ use crate::Env;
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[tokio::test]
-async fn what_cannot_be_read_is_a_bad_request() {
-    let env = Env::new().await;
-    let path = env.core("configmaps");
-    let begin = "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse \
-                 error: ";
-    for (body, why) in [
-        ("", "unexpected end of JSON input (<empty>)"),
-        ("{\"metadata\":{\"name\":\"a\"}", "unexpected end of JSON input ({\"metadata\":{\"name\":\"a\"})"),
-        ("hello", "invalid character 'h' looking for beginning of value (68656c6c6f)"),
-        ("{\"a\":1}}", "invalid character '}' after top-level value ({\"a\":1}})"),
-    ] {
-        let answer = env.call(Method::POST, &path, &[JSON], body).await;
-        answer.expect_status(400, "BadRequest", &format!("{begin}{why}"));
-    }
-    for body in ["[1]", "\"a\"", "5"] {
-        let status = env.call(Method::POST, &path, &[JSON], body).await.expect(400);
-        let message = status["message"].as_str().unwrap_or_default();
-        assert!(message.starts_with(&format!("{begin}json: cannot unmarshal ")), "{message}");
-    }
-}
-
-#[tokio::test]
 async fn a_field_of_the_wrong_type_is_a_bad_request() {
     let env = Env::new().await;
     let path = env.core("configmaps");

@@ -1,4 +1,5 @@
 //! Custom resources: definitions, and objects of the kinds that they define.
+#![expect(clippy::needless_pass_by_value, reason = "JSON is written where it is passed")]
 
 use serde_json::{Value, json};
 
@@ -428,10 +429,8 @@ async fn a_definition_is_checked() {
     let mut wrong = crd.clone();
     wrong["metadata"]["name"] = "other.example.com".into();
     let status = env.post(DEFINITIONS, wrong).await.expect(422);
-    let message = format!(
-        "CustomResourceDefinition.apiextensions.k8s.io \"other.example.com\" is invalid: metadata.name: Invalid value: \
-         \"other.example.com\": must be spec.names.plural+\".\"+spec.group"
-    );
+    let message = "CustomResourceDefinition.apiextensions.k8s.io \"other.example.com\" is invalid: metadata.name: Invalid \
+                   value: \"other.example.com\": must be spec.names.plural+\".\"+spec.group";
     assert_eq!(status["message"], message);
     let mut wrong = crd.clone();
     wrong["spec"]["versions"][0]["storage"] = false.into();

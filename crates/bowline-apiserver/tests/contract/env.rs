@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
+use bowline_clock::Clock;
 use futures::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt as _;
@@ -43,7 +44,8 @@ impl Env {
         let mut env = Self { client, namespace: String::new() };
         let namespace = json!({"metadata": {"generateName": "contract-"}});
         let answer = env.post("/api/v1/namespaces", namespace).await;
-        env.namespace = answer.expect(201)["metadata"]["name"].as_str().expect("it has a name").to_owned();
+        let namespace = answer.expect(201);
+        namespace["metadata"]["name"].as_str().expect("it has a name").clone_into(&mut env.namespace);
         env
     }
 
@@ -118,7 +120,8 @@ impl Env {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::from(body)).expect("a request can be made");
-        let answer = tokio::time::timeout(PATIENCE, async {
+        let clock = clock();
+        let answer = clock.timeout(PATIENCE, async {
             let response = self.client.send(request).await.expect("the server answers");
             let (parts, body) = response.into_parts();
             let bytes = body.collect().await.expect("the whole answer comes").to_bytes();
@@ -147,10 +150,10 @@ impl Env {
                 if is_so(&answer) {
                     return answer;
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                clock().sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("{path} does not become so"))
+        clock().timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("{path} does not become so"))
     }
 
     /// Watches until `enough` events have come, or the watch ends.
@@ -174,7 +177,7 @@ impl Env {
             });
             lines.try_collect().await.expect("the watch goes on")
         };
-        tokio::time::timeout(PATIENCE, events).await.expect("the events come in time")
+        clock().timeout(PATIENCE, events).await.expect("the events come in time")
     }
 
     /// The newest revision that a list of a path shows.
@@ -229,6 +232,11 @@ impl Answer {
     pub(crate) fn warnings(&self) -> Vec<&str> {
         self.headers.get_all("warning").iter().filter_map(|value| value.to_str().ok()).collect()
     }
+}
+
+/// The time of this machine: the other arm knows no other.
+pub(crate) fn clock() -> Clock {
+    Clock::real()
 }
 
 async fn client() -> Client {

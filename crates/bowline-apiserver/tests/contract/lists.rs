@@ -284,3 +284,25 @@ async fn people_get_what_they_can_read() {
         assert_eq!(answer.text.ends_with("\n}"), pretty, "{path} {agent}: {}", answer.text);
     }
 }
+
+#[tokio::test]
+async fn a_path_may_end_with_a_slash_and_is_otherwise_taken_at_its_word() {
+    let env = Env::new().await;
+    let path = env.core("configmaps");
+    let label = env.unique("slash");
+    env.post(&path, json!({"metadata": {"name": "a", "labels": {"in": label}}})).await.expect(201);
+    assert_eq!(names(&env.get(&format!("{path}/")).await.expect(200)), ["a"]);
+    assert_eq!(env.get(&format!("{path}/a/")).await.expect(200)["kind"], "ConfigMap");
+    assert_eq!(env.get(&format!("{path}/%61")).await.expect(200)["kind"], "ConfigMap");
+    // A namespace that is empty is none.
+    let list =
+        env.get(&format!("/api/v1/namespaces//configmaps?labelSelector=in%3D{label}")).await.expect(200);
+    assert_eq!(names(&list), ["a"]);
+    // A slash is one, however it is written.
+    for path in [format!("{path}//a"), format!("{path}/a%2Fb"), format!("{path}/a/b/c")] {
+        let answer = env.get(&path).await;
+        answer.expect_status(404, "NotFound", "the server could not find the requested resource");
+    }
+    let answer = env.get(&format!("/{path}")).await;
+    assert_eq!((answer.code, answer.text.as_str()), (404, "404 page not found\n"));
+}

@@ -14,6 +14,7 @@ mod finalizers;
 mod generation;
 mod health;
 mod initial_events;
+mod kinds;
 mod lists;
 mod metadata_form;
 mod names;

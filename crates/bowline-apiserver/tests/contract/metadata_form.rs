@@ -121,7 +121,7 @@ async fn the_first_form_that_the_server_has_is_taken() {
     let path = format!("{path}/a");
     let odd = "application/json;as=Table;g=meta.k8s.io;v=v9";
     for (accept, kind) in [
-        ("".to_owned(), "ConfigMap"),
+        (String::new(), "ConfigMap"),
         ("*/*".to_owned(), "ConfigMap"),
         ("text/html, */*;q=0.1".to_owned(), "ConfigMap"),
         ("application/json;odd=yes".to_owned(), "ConfigMap"),

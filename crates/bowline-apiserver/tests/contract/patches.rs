@@ -143,17 +143,6 @@ async fn unknown_and_repeated_fields_of_a_patch_are_told() {
 }
 
 #[tokio::test]
-async fn a_patch_of_no_known_type_is_unsupported() {
-    let env = Env::new().await;
-    let path = config_map(&env).await;
-    for media_type in ["application/json", "text/plain"] {
-        let answer = env.call(Method::PATCH, &path, &[("content-type", media_type)], "{}").await;
-        let status = answer.expect_status(415, "UnsupportedMediaType", "415: Unsupported Media Type");
-        assert_eq!(status["details"], json!({}));
-    }
-}
-
-#[tokio::test]
 async fn a_json_patch_has_at_most_ten_thousand_operations() {
     let env = Env::new().await;
     let path = config_map(&env).await;

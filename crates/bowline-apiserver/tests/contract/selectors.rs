@@ -1,12 +1,13 @@
 //! Which objects a list shows: label selectors and field selectors.
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::{Env, names};
 
 /// A text as it stands in a query.
 fn encoded(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 async fn selected(env: &Env, path: &str, option: &str, selector: &str) -> Vec<String> {

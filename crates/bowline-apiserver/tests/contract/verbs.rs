@@ -113,6 +113,22 @@ async fn a_collection_is_deleted_by_selectors_and_shown_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_collection_is_deleted_page_by_page() {
+    let env = Env::new().await;
+    let path = env.core("configmaps");
+    for name in ["a", "b", "c"] {
+        env.post(&path, json!({"metadata": {"name": name}})).await.expect(201);
+    }
+    let page = env.delete(&format!("{path}?limit=2")).await.expect(200);
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(2));
+    assert!(page["metadata"]["continue"].is_string());
+    assert_eq!(page["metadata"]["remainingItemCount"], 1);
+    let left = env.get(&path).await.expect(200);
+    assert_eq!(left["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(left["items"][0]["metadata"]["name"], "c");
+}
+
+#[tokio::test]
 async fn a_deleted_collection_leaves_what_is_kept() {
     let env = Env::new().await;
     let path = env.core("configmaps");

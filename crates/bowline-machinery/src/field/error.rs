@@ -119,6 +119,12 @@ impl FieldError {
         Self::new(FieldErrorKind::Duplicate, path, value, "")
     }
 
+    /// `path: Duplicate value: shown`, for an object whose fields stand in another order in Go than here.
+    pub fn duplicate_shown(path: &FieldPath, shown: impl Into<String>) -> Self {
+        let error = Self::new(FieldErrorKind::Duplicate, path, Value::Null, "");
+        Self { shown: Some(shown.into()), ..error }
+    }
+
     /// `path: Not found: value`
     pub fn not_found(path: &FieldPath, value: impl Into<Value>) -> Self {
         Self::new(FieldErrorKind::NotFound, path, value, "")

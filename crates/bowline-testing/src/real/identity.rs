@@ -109,10 +109,16 @@ fn is_gone(error: &io::Error) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt as _;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     fn sleeper() -> (Child, Identity) {
-        let child = Command::new("sleep").arg("600").spawn().expect("sleep is there");
+        // Were it left behind by a failure, it would hold the output of the tests open.
+        let child = Command::new("sleep")
+            .arg("600")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sleep is there");
         let identity = Identity::of(child.id()).expect("there is /proc").expect("it runs");
         (child, identity)
     }
@@ -120,6 +126,7 @@ mod tests {
     #[test]
     fn the_process_itself_gets_the_signal() {
         let (mut child, identity) = sleeper();
+        assert!(identity.executable.is_absolute(), "{identity:?}");
         assert!(identity.is_running().unwrap());
         assert!(identity.signal(Signal::TERM).unwrap());
         assert_eq!(child.wait().unwrap().signal(), Some(15));

@@ -1,7 +1,7 @@
 //! One process and its log. Owns starting it, seeing that it ended, and ending it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,9 @@ const LOG_LINES: usize = 20;
 /// How often one looks whether something has happened that nobody reports.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
+/// Becomes the program, with the same process id, when it is told to; ends when nobody is left to tell it.
+const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
+
 /// A child process. Dropped, it is killed and waited for.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -28,23 +31,36 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `program`, with its output in a log that only the user can read.
-    pub(super) fn start(
+    /// Prepares to run `program`, with its output in a log that only the user can read.
+    ///
+    /// The process has its id, but does nothing before [`run`](Self::run): so there is time to see to it that it ends
+    /// with this one, and no moment at which this one could die and leave it.
+    pub(super) fn prepare(
         name: &'static str,
         program: &Path,
         arguments: &[String],
         log: PathBuf,
     ) -> io::Result<Self> {
+        // The shell would only say so in the log.
+        std::fs::metadata(program)?;
         let output = OpenOptions::new().append(true).create(true).mode(0o600).open(&log)?;
-        let child = Command::new(program)
+        let child = Command::new("/bin/sh")
+            .args(["-c", GATE, "sh"])
+            .arg(program)
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output)
             // A Ctrl-C in the terminal is for whoever started the plane, who then stops it in order.
             .process_group(0)
             .spawn()?;
         Ok(Self { name, child, log, detached: false })
+    }
+
+    /// Runs the program.
+    pub(super) fn run(&mut self) -> io::Result<()> {
+        let mut gate = self.child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        gate.write_all(b"go\n")
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -127,7 +143,11 @@ mod tests {
 
     fn shell(script: &str, directory: &Path) -> Process {
         let arguments = ["-c", script].map(str::to_owned);
-        Process::start("stand-in", Path::new("/bin/sh"), &arguments, directory.join("log")).unwrap()
+        let program = Path::new("/bin/sh");
+        let mut process =
+            Process::prepare("stand-in", program, &arguments, directory.join("log")).expect("a shell");
+        process.run().expect("it waits");
+        process
     }
 
     async fn logged(process: &Process, text: &str) {
@@ -158,6 +178,17 @@ mod tests {
         logged(&process, "up").await;
         process.stop(&Clock::real(), Duration::from_millis(1)).await.unwrap();
         assert_eq!(process.ended().unwrap().unwrap().signal(), Some(9));
+    }
+
+    #[test]
+    fn a_process_that_nobody_is_left_to_run_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let (program, log) = (Path::new("/bin/echo"), directory.path().join("log"));
+        let mut process = Process::prepare("stand-in", program, &["ran".to_owned()], log).unwrap();
+        // What the kernel does when this process ends.
+        drop(process.child.stdin.take());
+        assert!(!process.child.wait().unwrap().success());
+        assert_eq!(process.log_tail(), "(the log is empty)");
     }
 
     #[test]

@@ -38,10 +38,11 @@ impl Processes {
         arguments: &[String],
         log: PathBuf,
     ) -> io::Result<()> {
-        let process = Process::start(name, program, arguments, log)?;
-        let pid = process.pid();
+        let mut process = Process::prepare(name, program, arguments, log)?;
+        self.sentinel.watch(process.pid())?;
+        process.run()?;
         self.running.push(process);
-        self.sentinel.watch(pid)
+        Ok(())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Process> {

@@ -81,7 +81,8 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 
     fn sleeper() -> Child {
-        Command::new("sleep").arg("600").spawn().unwrap()
+        // Were it left behind by a failure, it would hold the output of the tests open.
+        Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     #[test]

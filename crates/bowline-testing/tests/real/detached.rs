@@ -9,9 +9,17 @@ use crate::stand_in::{LIMIT, StandIns, runs};
 
 /// A detached plane and the ids of its processes.
 async fn detached(stand_ins: &StandIns) -> (DetachedControlPlane, Vec<u32>) {
-    let (plane, ()) = tokio::join!(stand_ins.builder().start(), stand_ins.serve("200 OK"));
-    let plane = plane.expect("the stand-ins are ready");
-    let pids = plane.processes().map(|(_, pid)| pid).collect();
+    let plane = stand_ins.start(stand_ins.builder()).await.expect("the stand-ins are ready");
+    let pids: Vec<_> = plane.processes().map(|(_, pid)| pid).collect();
+    // A script becomes another program at its end; a real program is itself long before the plane is ready.
+    let is_asleep =
+        |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n");
+    let asleep = async {
+        while !pids.iter().all(is_asleep) {
+            stand_ins.clock.sleep(Duration::from_millis(5)).await;
+        }
+    };
+    stand_ins.clock.timeout(LIMIT, asleep).await.expect("the stand-ins stay");
     (plane.detach().expect("there is /proc"), pids)
 }
 

@@ -2,22 +2,23 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bowline_testing::{Binaries, RealControlPlane, StartError};
 
-use crate::stand_in::{StandIns, runs};
+use crate::stand_in::{LIMIT, StandIns, runs};
 
 async fn started(stand_ins: &StandIns) -> RealControlPlane {
-    let (plane, ()) = tokio::join!(stand_ins.builder().start(), stand_ins.serve("200 OK"));
-    plane.expect("the stand-ins are ready")
+    stand_ins.start(stand_ins.builder()).await.expect("the stand-ins are ready")
 }
 
 #[tokio::test]
 async fn stop_ends_exactly_the_processes_of_the_plane() {
     let stand_ins = StandIns::new("stays", "stays");
-    let mut bystander = Command::new("sleep").arg("600").spawn().unwrap();
+    // Were it left behind by a failure, it would hold the output of the tests open.
+    let mut bystander =
+        Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let plane = started(&stand_ins).await;
     let processes: Vec<_> = plane.processes().collect();
     assert_eq!(processes.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["etcd", "kube-apiserver"]);
@@ -71,7 +72,8 @@ async fn a_process_that_ends_early_is_reported_with_its_log_and_the_others_end()
 async fn a_plane_that_is_not_ready_in_time_is_given_up_with_the_reason() {
     let stand_ins = StandIns::new("stays", "stays");
     // Nobody listens on its port.
-    let error = stand_ins.builder().ready_limit(Duration::from_millis(1)).start().await.unwrap_err();
+    let start = stand_ins.builder().ready_limit(Duration::from_millis(1)).start();
+    let error = stand_ins.clock.timeout(LIMIT, start).await.expect("it is given up").unwrap_err();
     let StartError::NotReady { program, path, said, .. } = &error else { panic!("{error}") };
     assert_eq!((*program, path.as_str()), ("kube-apiserver", "/readyz"));
     assert!(said.contains("refused"), "{said}");
@@ -117,9 +119,10 @@ async fn a_port_that_somebody_took_meanwhile_is_chosen_anew() {
             stand_ins.clock.sleep(Duration::from_millis(5)).await;
         }
         stand_ins.serve("200 OK").await;
+        Ok(())
     };
-    let (plane, ()) = tokio::join!(stand_ins.builder().start(), serve);
-    plane.unwrap().stop().await.unwrap();
+    let (plane, ()) = tokio::try_join!(stand_ins.builder().start(), serve).unwrap();
+    plane.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -134,9 +137,7 @@ async fn a_directory_in_use_is_refused() {
 #[tokio::test]
 async fn the_controller_manager_is_waited_for_by_what_it_does() {
     let stand_ins = StandIns::new("stays", "stays");
-    let start = stand_ins.builder().controller_manager(true).start();
-    let (plane, ()) = tokio::join!(start, stand_ins.serve("200 OK"));
-    let plane = plane.unwrap();
+    let plane = stand_ins.start(stand_ins.builder().controller_manager(true)).await.unwrap();
     let names: Vec<_> = plane.processes().map(|(name, _)| name).collect();
     assert_eq!(names, ["etcd", "kube-apiserver", "kube-controller-manager"]);
     let requests = stand_ins.requests.lock().unwrap().clone();

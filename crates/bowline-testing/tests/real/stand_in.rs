@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Scope};
-use bowline_testing::{Binaries, RealControlPlane, RealControlPlaneBuilder};
+use bowline_testing::{Binaries, RealControlPlane, RealControlPlaneBuilder, StartError};
 use rustix::process::{Pid, test_kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -51,6 +51,23 @@ impl StandIns {
     pub(crate) fn builder(&self) -> RealControlPlaneBuilder {
         let binaries = Binaries::in_directory(self.directory.path());
         RealControlPlane::builder(self.clock.clone(), binaries).directory(self.plane()).ready_limit(LIMIT)
+    }
+
+    /// The directory of the programs, which holds the plane's.
+    pub(crate) fn programs(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Starts a plane and answers for its API server. An error ends the wait for that.
+    pub(crate) async fn start(
+        &self,
+        builder: RealControlPlaneBuilder,
+    ) -> Result<RealControlPlane, StartError> {
+        let served = async {
+            self.serve("200 OK").await;
+            Ok(())
+        };
+        tokio::try_join!(builder.start(), served).map(|(plane, ())| plane)
     }
 
     /// The plane's directory.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use bowline_machinery::{FieldError, FieldPath};
+use bowline_machinery::{FieldError, FieldPath, pod_qos_class};
 use serde_json::{Value, json};
 
-use crate::object::{child_mut, into_map};
+use crate::object::{child_mut, into_map, meta_str};
 use crate::resource::Part;
 
 /// How long a pod has to stop if it does not say so itself.
@@ -13,7 +13,19 @@ const GRACE: i64 = 30;
 
 /// A new pod waits for a node.
 pub(super) fn prepare_create(pod: &mut Value) {
-    into_map(pod).insert("status".to_owned(), json!({"phase": "Pending"}));
+    let mut status = json!({"phase": "Pending", "qosClass": pod_qos_class(pod)});
+    let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+    if gates.is_some_and(|gates| !gates.is_empty()) {
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": null,
+            "lastTransitionTime": meta_str(pod, "creationTimestamp"),
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    into_map(pod).insert("status".to_owned(), status);
 }
 
 /// What the server once said about a pod stays, though its node may not know it.
@@ -52,12 +64,12 @@ pub(super) fn validate_update(part: Part, new: &Value, old: &Value) -> Vec<Field
 }
 
 /// A pod that runs nowhere has nothing to stop.
-pub(super) fn grace_period(pod: &Value, asked: Option<i64>) -> Option<i64> {
+pub(super) fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
     let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     if text("/spec/nodeName").is_empty() || matches!(text("/status/phase"), "Succeeded" | "Failed") {
-        return Some(0);
+        return 0;
     }
     let own = pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
     let period = asked.or(own).unwrap_or(GRACE);
-    Some(if period < 0 { 1 } else { period })
+    if period < 0 { 1 } else { period }
 }

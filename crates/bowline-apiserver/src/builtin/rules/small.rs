@@ -1,6 +1,6 @@
 //! Kinds of which only a detail is special.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::object::{child_mut, into_map, meta_str, metadata_mut, set_meta_str};
 use crate::resource::Part;
@@ -37,7 +37,50 @@ pub(super) fn update_volume(part: Part, new: &mut Value, old: &Value) {
 
 pub(super) fn begin_claim(claim: &mut Value) {
     protect(claim, "kubernetes.io/pvc-protection");
+    let spec = child_mut(claim, "spec");
+    let set = |spec: &Map<String, Value>, field: &str| spec.get(field).is_some_and(|value| !value.is_null());
+    // A source has an old and a new place.
+    match (set(spec, "dataSource"), set(spec, "dataSourceRef")) {
+        (true, false) => {
+            let source = spec["dataSource"].clone();
+            spec.insert("dataSourceRef".to_owned(), source);
+        }
+        (false, true) if spec["dataSourceRef"]["namespace"].as_str().unwrap_or_default().is_empty() => {
+            let mut source = spec["dataSourceRef"].clone();
+            into_map(&mut source).remove("namespace");
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
     into_map(claim).insert("status".to_owned(), json!({"phase": "Pending"}));
+}
+
+/// The same for what describes volumes.
+pub(super) fn begin_attributes(class: &mut Value) {
+    protect(class, "kubernetes.io/vac-protection");
+}
+
+/// The addresses of a node's pods have an old and a new place.
+pub(super) fn begin_node(node: &mut Value) {
+    if let Some(cidr) = node.pointer("/spec/podCIDR").filter(|cidr| cidr.as_str() != Some("")).cloned() {
+        child_mut(node, "spec").entry("podCIDRs").or_insert_with(|| json!([cidr]));
+    }
+}
+
+/// What this server serves itself can be had at once.
+pub(super) fn begin_api_service(service: &mut Value) {
+    if service.pointer("/spec/service").is_some_and(Value::is_object) {
+        return;
+    }
+    let since = meta_str(service, "creationTimestamp").to_owned();
+    let condition = json!({
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": since,
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    });
+    into_map(service).insert("status".to_owned(), json!({"conditions": [condition]}));
 }
 
 /// What is in use must not vanish: admission adds a finalizer to it.

@@ -1,0 +1,190 @@
+//! The load generator's side of a connection: HTTP/1.1 over TLS, kept alive, one request at a time, nothing limited.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bowline_clock::Spawner;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::load::Failure;
+
+/// Where an API server is, whom to trust, and by what it knows its administrator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Endpoint {
+    /// `https://127.0.0.1:PORT`
+    pub(super) server: String,
+    /// As PEM.
+    pub(super) authority: String,
+    pub(super) token: String,
+}
+
+/// Opens connections to one API server.
+#[derive(Clone)]
+pub(super) struct Client {
+    address: SocketAddr,
+    connector: TlsConnector,
+    token: HeaderValue,
+    host: HeaderValue,
+    spawner: Spawner,
+}
+
+/// One connection.
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    token: HeaderValue,
+    host: HeaderValue,
+}
+
+/// What to ask.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Client {
+    pub(super) fn new(endpoint: &Endpoint, spawner: Spawner) -> Result<Self, Failure> {
+        let address = endpoint.server.strip_prefix("https://").ok_or("the address is not https")?;
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(endpoint.authority.as_bytes())?)?;
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            address: address.parse()?,
+            connector: TlsConnector::from(Arc::new(config)),
+            token: format!("Bearer {}", endpoint.token).parse()?,
+            host: address.parse()?,
+            spawner,
+        })
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        let stream = self.connector.connect(ServerName::IpAddress(self.address.ip().into()), stream).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        // Its end shows in the next request.
+        self.spawner.spawn("connection", async move { drop(connection.await) });
+        Ok(Connection { sender, token: self.token.clone(), host: self.host.clone() })
+    }
+
+    pub(super) async fn connect_all(&self, connections: usize) -> Result<Vec<Connection>, Failure> {
+        let mut all = Vec::with_capacity(connections);
+        for _ in 0..connections {
+            all.push(self.connect().await?);
+        }
+        Ok(all)
+    }
+}
+
+impl Asked {
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), body: Vec::new() }
+    }
+
+    pub(super) fn post(path: impl Into<String>, body: Vec<u8>) -> Self {
+        Self { method: Method::POST, path: path.into(), body }
+    }
+
+    pub(super) fn put(path: impl Into<String>, body: Vec<u8>) -> Self {
+        Self { method: Method::PUT, path: path.into(), body }
+    }
+}
+
+impl Connection {
+    /// Asks, and gives the answer when its head is there.
+    ///
+    /// # Errors
+    /// When there is none, or it is not of success.
+    pub(super) async fn start(&mut self, asked: Asked) -> Result<Response<Incoming>, Failure> {
+        let Asked { method, path, body } = asked;
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, self.host.clone())
+            .header(AUTHORIZATION, self.token.clone())
+            .header(USER_AGENT, HeaderValue::from_static("bowline-bench"));
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let request = request.body(Full::new(Bytes::from(body)))?;
+        self.sender.ready().await?;
+        let what = format!("{} {}", request.method(), request.uri());
+        let response = self.sender.send_request(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        Err(format!("{what}: {status}: {}", String::from_utf8_lossy(&body)).into())
+    }
+
+    /// Asks, and gives the whole body.
+    ///
+    /// # Errors
+    /// When there is none, or the answer is not of success.
+    pub(super) async fn ask(&mut self, asked: Asked) -> Result<Bytes, Failure> {
+        Ok(self.start(asked).await?.into_body().collect().await?.to_bytes())
+    }
+
+    /// Asks, and counts the bytes of the body without keeping them.
+    ///
+    /// # Errors
+    /// When there is none, or the answer is not of success.
+    pub(super) async fn count(&mut self, asked: Asked) -> Result<usize, Failure> {
+        let mut body = self.start(asked).await?.into_body();
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            bytes += frame?.data_ref().map_or(0, Bytes::len);
+        }
+        Ok(bytes)
+    }
+}
+
+/// The first string under a key, in JSON without spaces, if it has no escapes and nothing before it looks like the key.
+/// Parsing it all would cost more than the server does.
+pub(super) fn string<'a>(json: &'a [u8], key: &str) -> Option<&'a str> {
+    let mut pieces = json.split(|byte| *byte == b'"');
+    while pieces.find(|piece| *piece == key.as_bytes()).is_some() {
+        if pieces.next()? == b":" {
+            let value = pieces.next()?;
+            // What is not closed was cut.
+            pieces.next()?;
+            return str::from_utf8(value).ok();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_string_of_a_key_is_found() {
+        let json =
+            br#"{"metadata":{"resourceVersion":"12","continue":""},"items":[{"resourceVersion":"7"}]}"#;
+        assert_eq!(string(json, "resourceVersion"), Some("12"));
+        assert_eq!(string(json, "continue"), Some(""));
+        assert_eq!(string(json, "uid"), None);
+        assert_eq!(string(br#"{"uid":"cut"#, "uid"), None);
+        assert_eq!(string(br#"["uid",{"uid":{},"a":"uid","uid":"b"}]"#, "uid"), Some("b"));
+    }
+}

@@ -1,0 +1,158 @@
+//! One run of a scenario on one API server: starts it, asks it, and tells what it used. This process is the load
+//! generator; the server's processes are others.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Scope};
+use bytes::Bytes;
+use clap::Args;
+
+use super::client::{Asked, Client, Connection};
+use super::server::Server;
+use super::{Maker, Metric, Scenario, key, list, object, start, watch, write};
+use crate::subject::Measured;
+
+/// Why a run has no result.
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// What a run is told.
+#[derive(Args, Debug)]
+pub(crate) struct LoadArguments {
+    #[arg(long)]
+    pub(super) scenario: Scenario,
+    #[arg(long)]
+    pub(super) maker: Maker,
+    #[arg(long)]
+    pub(super) n: usize,
+    /// Where kube-apiserver and etcd are
+    #[arg(long)]
+    pub(super) programs: Option<PathBuf>,
+    /// This program in the dev profile
+    #[arg(long)]
+    pub(super) dev_program: Option<PathBuf>,
+}
+
+/// Does it and prints what was measured, as one line of JSON.
+pub(crate) fn main(arguments: LoadArguments) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let measured = runtime.map_err(Into::into).and_then(|runtime| {
+        runtime.block_on(async {
+            let scope = Clock::real().scope("load");
+            // A task, not this thread: it would have to be woken for every answer.
+            scope.spawn("run", run(scope.scope("run"), arguments)).await?
+        })
+    });
+    match measured {
+        Ok(measured) => {
+            println!("{}", serde_json::to_string(&measured).expect("strings and numbers are always JSON"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(scope: Scope, arguments: LoadArguments) -> Result<Measured, Failure> {
+    let server = Server::start(&scope.spawner(), arguments.maker, arguments.programs.as_deref()).await?;
+    let run = Run { scope, n: arguments.n, maker: arguments.maker, server };
+    let measured = match arguments.scenario {
+        Scenario::Start => start::run(&run, arguments.dev_program.as_deref()).await,
+        Scenario::Write => write::run(&run).await,
+        Scenario::List => list::run(&run).await,
+        Scenario::Watch => watch::run(&run).await,
+    }?;
+    run.server.stop().await?;
+    Ok(measured.0)
+}
+
+/// A server that is ready, and what there is to do with it.
+pub(super) struct Run {
+    pub(super) scope: Scope,
+    pub(super) n: usize,
+    pub(super) maker: Maker,
+    pub(super) server: Server,
+}
+
+/// What was measured so far.
+#[derive(Debug, Default)]
+pub(super) struct Values(Measured);
+
+impl Values {
+    pub(super) fn put(&mut self, variant: &str, metric: Metric, value: f64) {
+        self.0.insert(key(variant, metric), value);
+    }
+}
+
+/// What a server needed for something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    pub(super) wall: Duration,
+    pub(super) cpu_seconds: f64,
+}
+
+impl Run {
+    pub(super) fn client(&self) -> Result<Client, Failure> {
+        self.server.client(&self.scope.spawner())
+    }
+
+    /// Makes the namespaces that objects go to.
+    pub(super) async fn make_namespaces(&self, client: &Client) -> Result<(), Failure> {
+        let mut connection = client.connect().await?;
+        for number in 0..object::NAMESPACES {
+            let body = serde_json::json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": object::namespace(number)},
+            });
+            connection.ask(Asked::post("/api/v1/namespaces", body.to_string().into_bytes())).await?;
+        }
+        Ok(())
+    }
+
+    /// Asks for the numbers up to `n` what `make` says, on all connections at once, each taking the next number when it
+    /// has its answer. Gives what `read` makes of the answers, in the order of the numbers, and what the server used.
+    pub(super) async fn ask_all<T: Clone + Default + Send + 'static>(
+        &self,
+        connections: &mut Vec<Connection>,
+        n: usize,
+        make: impl Fn(usize) -> Asked + Send + Sync + 'static,
+        read: fn(&Bytes) -> Option<T>,
+    ) -> Result<(Vec<T>, Used), Failure> {
+        let clock = self.scope.spawner().clock().clone();
+        let (next, make) = (Arc::new(AtomicUsize::new(0)), Arc::new(make));
+        let (began, cpu) = (clock.now(), self.server.cpu_seconds()?);
+        let tasks: Vec<_> = connections
+            .drain(..)
+            .map(|mut connection| {
+                let (next, make) = (next.clone(), make.clone());
+                self.scope.spawn("asking", async move {
+                    let mut answers = Vec::new();
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= n {
+                            return Ok::<_, Failure>((connection, answers));
+                        }
+                        let answer = connection.ask(make(number)).await?;
+                        let answer = read(&answer).ok_or("an answer is not as expected")?;
+                        answers.push((number, answer));
+                    }
+                })
+            })
+            .collect();
+        let mut all = vec![T::default(); n];
+        for task in tasks {
+            let (connection, answers) = task.await??;
+            connections.push(connection);
+            for (number, answer) in answers {
+                all[number] = answer;
+            }
+        }
+        let wall = clock.now().since(began);
+        Ok((all, Used { wall, cpu_seconds: self.server.cpu_seconds()? - cpu }))
+    }
+}

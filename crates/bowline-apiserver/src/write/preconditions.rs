@@ -1,0 +1,89 @@
+//! What must be so for a write to be done: it is about this very object, in the state that the client saw.
+
+use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
+use bowline_storage::Record;
+use serde_json::Value;
+
+use super::Write;
+use crate::object::{self, Meta, meta_str};
+use crate::resource::Resource;
+
+/// What is told of an object that is no longer what a client saw.
+pub(super) const MODIFIED: &str =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+impl Write<'_> {
+    /// Who names a uid means that very object.
+    pub(crate) fn check_uid(&self, new: &Value, present: &str, name: &str) -> Result<(), Status> {
+        let resource = self.resource;
+        let uid = meta_str(new, "uid");
+        if uid.is_empty() || uid == present {
+            return Ok(());
+        }
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: UID in precondition: {uid}, UID in object meta: {present}",
+            registry_path(resource),
+            object::key(self.namespace, name)
+        );
+        Err(Status::conflict(&resource.group_resource(), name, &why))
+    }
+
+    /// Who names a revision means that state of the object. Whether one was named.
+    pub(super) fn check_revision(
+        &self,
+        new: &Value,
+        record: &Record<Meta>,
+        name: &str,
+    ) -> Result<bool, Status> {
+        let resource = self.resource;
+        let revision = match meta_str(new, "resourceVersion") {
+            "" => 0,
+            text => text.parse::<u64>().map_err(|error| {
+                let why = match error.kind() {
+                    std::num::IntErrorKind::PosOverflow => "value out of range",
+                    _ => "invalid syntax",
+                };
+                Status::failure(500, "", format!("strconv.ParseUint: parsing {text:?}: {why}"))
+            })?,
+        };
+        if revision == 0 && !resource.behaviour.allows_unconditional_update() {
+            let path = FieldPath::new("metadata").child("resourceVersion");
+            let error = FieldError::invalid(&path, 0, "must be specified for an update");
+            let kind = GroupKind::new(&resource.gvk.group, &resource.names.plural);
+            return Err(Status::invalid(&kind, name, &[error]));
+        }
+        if revision != 0 && revision != record.revision.get() {
+            return Err(Status::conflict(&resource.group_resource(), name, MODIFIED));
+        }
+        Ok(revision != 0)
+    }
+}
+
+/// The name of the request is that of the object.
+pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
+    match meta_str(object, "name") {
+        "" => Err(Status::bad_request(format!(
+            "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        ))),
+        sent if sent == name => Ok(()),
+        sent => Err(Status::bad_request(format!(
+            "the name of the object ({sent}) does not match the name on the URL ({name})"
+        ))),
+    }
+}
+
+/// Where kube-apiserver keeps objects of a resource in etcd, which it tells clients.
+fn registry_path(resource: &Resource) -> String {
+    let plural = resource.names.plural.as_str();
+    match (resource.gvk.group.as_str(), plural) {
+        ("", "nodes") => "minions".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", _) => format!("{}/{plural}", resource.gvk.group),
+        (group, _) if resource.behaviour.items_have_kind() => format!("{group}/{plural}"),
+        _ => plural.to_owned(),
+    }
+}

@@ -1,0 +1,3 @@
+//! Built-in kinds: what is stored of their objects, and what is refused.
+
+mod objects;
