@@ -43,7 +43,7 @@ pub(crate) fn answer(endpoint: Endpoint, check: Option<&str>, query: &Query, rea
     if !unknown.is_empty() {
         let names: Vec<_> = unknown.iter().map(|name| format!("{name:?}")).collect();
         let names = names.join(",");
-        lines.push_str(&format!("warn: some health checks cannot be excluded: no matches for {names}\n"));
+        lines = format!("{lines}warn: some health checks cannot be excluded: no matches for {names}\n");
     }
     if failed {
         return (500, format!("{lines}{name} check failed\n"));

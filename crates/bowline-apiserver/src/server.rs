@@ -112,7 +112,7 @@ impl ApiServer {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let inner = &self.inner;
-        let query = Query::parse(incoming.uri.query().unwrap_or_default())?;
+        let query = Query::parse(incoming.uri.query().unwrap_or_default());
         let Target::Resource(path) = &incoming.target else {
             incoming.user.authorize_path(&incoming.target, &incoming.method, incoming.uri.path())?;
             let Incoming { target, method, headers, .. } = &incoming;
@@ -377,7 +377,7 @@ fn without_body(mut response: Response<Body>) -> Response<Body> {
 /// People who use a browser or a terminal get something that they can read.
 fn wants_pretty(headers: &HeaderMap, query: &str) -> bool {
     if query.contains("pretty")
-        && let Some(pretty) = Query::parse(query).ok().and_then(|query| query.pretty)
+        && let Some(pretty) = Query::parse(query).pretty
     {
         return pretty;
     }

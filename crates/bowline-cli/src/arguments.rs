@@ -37,16 +37,18 @@ pub(crate) struct Plane {
     pub(crate) port: u16,
 
     /// Where to write the kubeconfig
-    ///
-    /// Without it: a file in `$XDG_RUNTIME_DIR`, or else in the directory of temporary files, that is removed at the
-    /// end.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", long_help = KUBECONFIG)]
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Print each request to the standard error
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
+
+const KUBECONFIG: &str = "\
+Where to write the kubeconfig
+
+Without it: a file in $XDG_RUNTIME_DIR, or else in the directory of temporary files, that is removed at the end.";
 
 const PLANE: &str = "\
 What it is:

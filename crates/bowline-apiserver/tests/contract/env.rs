@@ -133,10 +133,20 @@ impl Env {
     }
 
     /// Reads until the answer is as it should be.
-    pub(crate) async fn until(&self, path: &str, mut is_so: impl FnMut(&Answer) -> bool) -> Answer {
+    pub(crate) async fn until(&self, path: &str, is_so: impl FnMut(&Answer) -> bool) -> Answer {
+        self.until_with(path, &[], is_so).await
+    }
+
+    /// Likewise, with these headers.
+    pub(crate) async fn until_with(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        mut is_so: impl FnMut(&Answer) -> bool,
+    ) -> Answer {
         let looking = async {
             loop {
-                let answer = self.get(path).await;
+                let answer = self.call(Method::GET, path, headers, "").await;
                 if is_so(&answer) {
                     return answer;
                 }

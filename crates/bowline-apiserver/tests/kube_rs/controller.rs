@@ -55,7 +55,7 @@ async fn reconcile(
         });
         entry.commit(&PostParams::default()).await.map_err(|error| match error {
             kube::api::entry::CommitError::Save(error) => error,
-            other => kube::Error::Service(other.into()),
+            kube::api::entry::CommitError::Validate(error) => kube::Error::Service(error.into()),
         })?;
         let sites: Api<Website> = Api::namespaced(client, &namespace);
         let status = Patch::Merge(json!({"status": {"shown": site.spec.text}}));
@@ -118,7 +118,7 @@ async fn a_controller_keeps_what_it_owns() {
         };
         tokio::select! {
             biased;
-            () = soon("all that the controller does", using) => {}
+            () = Box::pin(soon("all that the controller does", using)) => {}
             () = running => panic!("the controller ended"),
         }
     }

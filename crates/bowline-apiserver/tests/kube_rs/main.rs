@@ -8,6 +8,7 @@ mod watching;
 use std::time::Duration;
 
 use bowline_apiserver::{ApiServer, ServeOptions, Serving};
+use bowline_clock::Clock;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
@@ -36,5 +37,5 @@ async fn clusters() -> [Cluster; 2] {
 
 /// Waits for something, but not for ever.
 async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} does not come"))
+    Clock::real().timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} does not come"))
 }

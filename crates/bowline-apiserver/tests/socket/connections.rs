@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bowline_apiserver::ServeOptions;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::plane::{PATIENCE, client, connect, get, plane};
+use crate::plane::{PATIENCE, client, connect, get, plane, soon};
 
 #[tokio::test]
 async fn a_thousand_connections_that_send_nothing_hurt_nobody() {
@@ -37,7 +37,7 @@ async fn one_connection_too_many_takes_the_place_of_the_oldest_that_is_silent() 
         silent.push(TcpStream::connect(serving.address()).await.expect("it is taken"));
     }
     for oldest in &mut silent[..3] {
-        let read = tokio::time::timeout(PATIENCE, oldest.read(&mut [0; 1])).await.expect("it is closed");
+        let read = soon(oldest.read(&mut [0; 1])).await.expect("it is closed");
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     }
     namespaces.list(&ListParams::default()).await.expect("who makes requests is not closed");
@@ -51,7 +51,7 @@ async fn a_connection_that_makes_no_request_is_closed() {
     let mut halfway = connect(&serving).await;
     halfway.write_all(b"GET /version HTTP/1.1\r\nhost: ").await.expect("the server listens");
     let ended = async { (before_handshake.read(&mut [0; 1]).await, halfway.read(&mut [0; 1]).await) };
-    let (first, second) = tokio::time::timeout(PATIENCE, ended).await.expect("both are closed");
+    let (first, second) = soon(ended).await.expect("both are closed");
     assert!(matches!(first, Ok(0) | Err(_)) && matches!(second, Ok(0) | Err(_)), "{first:?} {second:?}");
 }
 
@@ -61,7 +61,7 @@ async fn a_connection_that_is_idle_is_closed() {
     let mut idle = connect(&serving).await;
     idle.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.expect("the server listens");
     let mut answer = Vec::new();
-    let ended = tokio::time::timeout(PATIENCE, idle.read_to_end(&mut answer)).await;
+    let ended = soon(idle.read_to_end(&mut answer)).await;
     ended.expect("it is closed").ok();
     assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&answer));
 }
@@ -86,14 +86,14 @@ async fn a_watcher_that_never_reads_is_closed() {
             });
             let map = serde_json::from_value(map).expect("it is a map");
             maps.create(&PostParams::default(), &map).await.expect("others go on");
-            maps.delete(&format!("map-{number}"), &Default::default()).await.expect("others go on");
+            maps.delete(&format!("map-{number}"), &DeleteParams::default()).await.expect("others go on");
             // Only the client of the maps is left.
             if serving.connections() == 1 {
                 break;
             }
         }
     };
-    tokio::time::timeout(PATIENCE, closed).await.expect("the watcher is closed");
+    soon(closed).await.expect("the watcher is closed");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_apiserver::{ApiServer, ServeOptions, Serving};
+use bowline_clock::{Clock, Elapsed};
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use rustls::pki_types::pem::PemObject as _;
@@ -16,6 +17,11 @@ use tokio_rustls::client::TlsStream;
 
 /// How long anything may take. Nothing takes as long unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits for something, but not for ever.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> Result<T, Elapsed> {
+    Clock::real().timeout(PATIENCE, future).await
+}
 
 pub(crate) async fn plane(options: ServeOptions) -> Serving {
     serving(&ApiServer::builder().build().expect("a server can be built"), options).await

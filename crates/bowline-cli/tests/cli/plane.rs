@@ -25,8 +25,8 @@ fn plane_help_tells_what_it_is() {
           --kubeconfig <PATH>
               Where to write the kubeconfig
 
-              Without it: a file in $XDG_RUNTIME_DIR, or else in the directory of temporary files, that
-              is removed at the end.
+              Without it: a file in `$XDG_RUNTIME_DIR`, or else in the directory of temporary files,
+              that is removed at the end.
 
       -v, --verbose
               Print each request to the standard error
@@ -126,7 +126,7 @@ struct Directory(PathBuf);
 impl Directory {
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("bowline-cli-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        std::fs::create_dir_all(&path).expect("a directory can be made");
         Self(path)
     }
 }
@@ -147,8 +147,9 @@ impl Running {
     fn start(arguments: &[&str], runtime_directory: &Path) -> Self {
         let mut command = bowline(&["plane"]);
         command.args(arguments).env("XDG_RUNTIME_DIR", runtime_directory).env("NO_COLOR", "1");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
         Self { child, output }
     }
 
@@ -156,23 +157,24 @@ impl Running {
     fn greeting(&mut self) -> String {
         let mut greeting = String::new();
         while !greeting.contains("--watch") {
-            assert_ne!(self.output.read_line(&mut greeting).unwrap(), 0, "it ended after {greeting:?}");
+            assert_ne!(self.output.read_line(&mut greeting).ok(), Some(0), "it ended after {greeting:?}");
         }
         greeting
     }
 
     fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        assert!(Command::new("sh").args(["-c", &kill]).status().is_ok_and(|status| status.success()));
     }
 
     /// Its exit code, and what it said since the greeting.
     fn end(mut self) -> (Option<i32>, String, String) {
         let mut rest = String::new();
-        self.output.read_to_string(&mut rest).unwrap();
+        self.output.read_to_string(&mut rest).expect("it prints UTF-8");
         let mut errors = Vec::new();
-        self.child.stderr.take().unwrap().read_to_end(&mut errors).unwrap();
-        (self.child.wait().unwrap().code(), rest, text(&errors).to_owned())
+        let stderr = self.child.stderr.as_mut().expect("it is piped");
+        stderr.read_to_end(&mut errors).expect("it can be read");
+        (self.child.wait().expect("it ends").code(), rest, text(&errors).to_owned())
     }
 }
 
