@@ -39,6 +39,18 @@ impl Admission<'_> {
         listing.items.iter().filter_map(|record| resource.decode(&record.body).ok()).collect()
     }
 
+    /// All objects of a resource whose bytes hold a text: few are parsed where few are wanted.
+    pub(crate) fn list_holding(&self, resource: &GroupResource, text: &[u8]) -> Vec<Value> {
+        let resources = self.registry.resources();
+        let Some(resource) = resources.any(&resource.group, &resource.resource) else { return Vec::new() };
+        let Ok(listing) = self.store.list(resource.table, List::default()) else { return Vec::new() };
+        let holding = listing
+            .items
+            .iter()
+            .filter(|record| record.body.windows(text.len()).any(|window| window == text));
+        holding.filter_map(|record| resource.decode(&record.body).ok()).collect()
+    }
+
     /// 403, for this object.
     pub(crate) fn forbidden(&self, object: &Value, why: &str) -> Status {
         let name = match meta_str(object, "name") {

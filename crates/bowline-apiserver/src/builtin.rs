@@ -159,6 +159,16 @@ impl Behaviour for Builtin {
         (self.rules.admit)(admission, part, new, old)
     }
 
+    fn review(
+        &self,
+        admission: &Admission<'_>,
+        part: Part,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        (self.rules.review)(admission, part, new, old)
+    }
+
     fn group_of_errors(&self) -> Option<&str> {
         self.stored.map(|(form, _)| form.group)
     }

@@ -142,6 +142,17 @@ pub(crate) trait Behaviour: Send + Sync {
         Ok(())
     }
 
+    /// What admission plugins say about an object that is right otherwise.
+    fn review(
+        &self,
+        _admission: &Admission<'_>,
+        _part: Part,
+        _new: &Value,
+        _old: Option<&Value>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// The group that errors name, if it is not the resource's own.
     fn group_of_errors(&self) -> Option<&str> {
         None

@@ -81,7 +81,7 @@ impl Write<'_> {
         let resource = self.resource;
         let mut object = self.settle(decoded)?;
         self.check_namespace(&mut object)?;
-        self.admit(Part::Main, &mut object, None)?;
+        resource.behaviour.admit(&self.admission(), Part::Main, &mut object, None)?;
         let revision = meta_str(&object, "resourceVersion").to_owned();
         let generated = meta_str(&object, "name").is_empty() && !meta_str(&object, "generateName").is_empty();
         for attempt in 1.. {
@@ -96,6 +96,7 @@ impl Write<'_> {
             if !errors.is_empty() {
                 return Err(Status::invalid(&resource.group_kind(), &name, &errors));
             }
+            resource.behaviour.review(&self.admission(), Part::Main, &object, None)?;
             if revision.parse().is_ok_and(|revision: u64| revision != 0) {
                 let why = "resourceVersion should not be set on objects to be created";
                 return Err(Status::failure(500, "", why));
@@ -161,12 +162,13 @@ impl Write<'_> {
                 self.check_uid(&new, &record.meta.uid, name)?;
             }
             let asked = self.check_revision(&new, &record, name)?;
-            self.admit(part, &mut new, Some(&old))?;
+            resource.behaviour.admit(&self.admission(), part, &mut new, Some(&old))?;
             self.carry_over(part, &mut new, &old);
             let errors = self.update_errors(part, &new, &old);
             if !errors.is_empty() {
                 return Err(Status::invalid(&resource.group_kind(), name, &errors));
             }
+            resource.behaviour.review(&self.admission(), part, &new, Some(&old))?;
             self.warnings.extend(resource.behaviour.warnings(&new));
             let done = if self.is_released(&new, &old) {
                 // The client gets what it sent, though the last state of the object is the one before.
@@ -280,15 +282,14 @@ impl Write<'_> {
         }
     }
 
-    fn admit(&self, part: Part, new: &mut Value, old: Option<&Value>) -> Result<(), Status> {
-        let admission = Admission {
+    fn admission(&self) -> Admission<'_> {
+        Admission {
             store: self.store,
             registry: self.registry,
             clock: self.clock,
             user: self.user,
             resource: self.resource,
-        };
-        self.resource.behaviour.admit(&admission, part, new, old)
+        }
     }
 
     fn generate_name(&self, base: &str) -> String {

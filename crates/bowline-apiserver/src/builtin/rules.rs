@@ -2,6 +2,7 @@
 
 mod admit;
 mod job;
+mod limits;
 mod namespace;
 mod pod;
 mod service;
@@ -36,11 +37,15 @@ type Grace = fn(&Value, Option<i64>) -> i64;
 /// What admission makes of an object, and of the one before it.
 pub(super) type Admit = fn(&Admission<'_>, Part, &mut Value, Option<&Value>) -> Result<(), Status>;
 
+/// What admission says about an object, and about the change from the one before it.
+pub(super) type Review = fn(&Admission<'_>, Part, &Value, Option<&Value>) -> Result<(), Status>;
+
 /// A row. Most kinds differ from the [default](Rules::plain) in a few places only.
 #[expect(clippy::struct_excessive_bools, reason = "a row of a table, of which each is a column")]
 pub(super) struct Rules {
     pub(super) default: fn(&mut Value),
     pub(super) admit: Admit,
+    pub(super) review: Review,
     /// Whether one object is written at a time.
     pub(super) alone: bool,
     pub(super) prepare_create: fn(&mut Value),
@@ -73,6 +78,7 @@ impl Rules {
         Self {
             default: |_| {},
             admit: |_, _, _, _| Ok(()),
+            review: |_, _, _, _| Ok(()),
             alone: false,
             prepare_create: |_| {},
             prepare_update: |_, _, _| {},
@@ -127,6 +133,7 @@ impl Rules {
                 returns_deleted: true,
                 status_metadata: StatusMetadata::KeepsOwners,
                 admit: admit::pod,
+                review: admit::review_pod,
                 prepare_create: pod::prepare_create,
                 prepare_update: pod::prepare_update,
                 grace_period: Some(pod::grace_period),
@@ -150,6 +157,7 @@ impl Rules {
             "PersistentVolumeClaim" => Self {
                 returns_deleted: true,
                 admit: admit::claim,
+                review: admit::review_claim,
                 prepare_create: small::begin_claim,
                 ..plain
             },
@@ -195,7 +203,7 @@ impl Rules {
             "PodDisruptionBudget" => {
                 Self { name_validator: name_is_path_segment, unconditional_update: false, ..plain }
             }
-            "PriorityClass" => Self { generation: Generation::Fixed, admit: admit::priority_class, ..plain },
+            "PriorityClass" => Self { generation: Generation::Fixed, review: admit::priority_class, ..plain },
             "ControllerRevision" | "HorizontalPodAutoscaler" => {
                 Self { generation: Generation::None, ..plain }
             }
@@ -223,9 +231,9 @@ impl Rules {
             "VolumeAttachment" => {
                 Self { unconditional_update: false, status_metadata: StatusMetadata::Kept, ..plain }
             }
-            "VolumeAttributesClass" => Self { prepare_create: small::begin_attributes, ..plain },
             "DeviceClass" | "ResourceSlice" => Self { generation: Generation::Spec, ..plain },
             "ResourceClaim" => Self { status_metadata: StatusMetadata::Kept, ..plain },
+            "VolumeAttributesClass" => Self { prepare_create: small::begin_attributes, ..plain },
             _ => plain,
         }
     }

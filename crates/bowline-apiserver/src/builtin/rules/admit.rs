@@ -1,9 +1,10 @@
 //! The admission plugins that a kube-apiserver has by default and that change objects, as far as they are about one
 //! object: priorities, tolerations, runtime classes, taints, default classes.
 
-use bowline_machinery::{GroupResource, Status};
+use bowline_machinery::{GroupResource, Quantity, Status};
 use serde_json::{Value, json};
 
+use super::limits;
 use crate::admission::Admission;
 use crate::object::{child_mut, into_map, meta_str};
 use crate::resource::Part;
@@ -23,6 +24,7 @@ pub(super) fn pod(
     }
     match old {
         None => {
+            limits::set_defaults(admission, pod);
             priority(admission, pod)?;
             tolerate_lost_nodes(pod);
             runtime_class(admission, pod)?;
@@ -44,7 +46,7 @@ fn priority(admission: &Admission<'_>, pod: &mut Value) -> Result<(), Status> {
     let classes = GroupResource::new("scheduling.k8s.io", "priorityclasses");
     let name = pod.pointer("/spec/priorityClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
     let class = if name.is_empty() {
-        let all = admission.list(&classes, "");
+        let all = admission.list_holding(&classes, br#""globalDefault":true"#);
         // Of several defaults the lowest counts.
         let defaults = all.into_iter().filter(|class| class["globalDefault"] == true);
         defaults.min_by_key(|class| class["value"].as_i64())
@@ -245,7 +247,7 @@ pub(super) fn signing_request(
 pub(super) fn priority_class(
     admission: &Admission<'_>,
     _: Part,
-    class: &mut Value,
+    class: &Value,
     _: Option<&Value>,
 ) -> Result<(), Status> {
     if class["globalDefault"] != true {
@@ -256,13 +258,44 @@ pub(super) fn priority_class(
     let other = all
         .iter()
         .find(|other| other["globalDefault"] == true && meta_str(other, "name") != meta_str(class, "name"));
-    match other {
-        None => Ok(()),
-        Some(other) => {
-            let name = meta_str(other, "name");
-            let why =
-                format!("PriorityClass {name} is already marked as default. Only one default can exist");
-            Err(admission.forbidden(class, &why))
-        }
+    let Some(other) = other else { return Ok(()) };
+    let name = meta_str(other, "name");
+    let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");
+    Err(admission.forbidden(class, &why))
+}
+
+/// New pods stay within the limits of their namespace.
+pub(super) fn review_pod(
+    admission: &Admission<'_>,
+    part: Part,
+    pod: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    if part == Part::Main && old.is_none() { limits::review_pod(admission, pod) } else { Ok(()) }
+}
+
+/// Claims stay within the limits of their namespace, and grow only where their class allows it.
+pub(super) fn review_claim(
+    admission: &Admission<'_>,
+    part: Part,
+    claim: &Value,
+    old: Option<&Value>,
+) -> Result<(), Status> {
+    if part != Part::Main {
+        return Ok(());
     }
+    limits::review_claim(admission, claim)?;
+    let size = |claim: &Value| Quantity::from_value(&claim["spec"]["resources"]["requests"]["storage"]).ok();
+    let Some(old) = old.filter(|old| size(claim) > size(old)) else { return Ok(()) };
+    if old["status"]["phase"] != "Bound" {
+        return Err(admission.forbidden(claim, "Only bound persistent volume claims can be expanded"));
+    }
+    let classes = GroupResource::new("storage.k8s.io", "storageclasses");
+    let name = claim["spec"]["storageClassName"].as_str().unwrap_or_default();
+    let class = admission.get(&classes, name).filter(|_| !name.is_empty());
+    if class.is_some_and(|class| class["allowVolumeExpansion"] == true) {
+        return Ok(());
+    }
+    let why = "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize";
+    Err(admission.forbidden(claim, why))
 }

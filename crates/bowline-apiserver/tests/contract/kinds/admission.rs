@@ -109,3 +109,84 @@ async fn an_autoscaler_can_be_changed_in_either_version() {
     assert_eq!(read["spec"]["metrics"], json!([metric]));
     assert!(read["metadata"].get("annotations").is_none(), "{read:#}");
 }
+
+#[tokio::test]
+async fn the_limits_of_a_namespace_are_defaults_and_bounds_of_its_pods() {
+    let env = Env::new().await;
+    let range = json!({
+        "metadata": {"name": "range"},
+        "spec": {"limits": [
+            {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"memory": "1Mi"}, "max": {"cpu": "2"}},
+            {"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}, "max": {"storage": "2Gi"}},
+        ]},
+    });
+    env.post(&env.core("limitranges"), range).await.expect(201);
+    // A real server knows a new range only after a moment.
+    let mut attempts = 0;
+    let made = loop {
+        attempts += 1;
+        let made = env.post(&env.core("pods"), pod(&format!("p{attempts}"))).await.expect(201);
+        if made["metadata"]["annotations"].is_object() || attempts == 100 {
+            break made;
+        }
+    };
+    let resources = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1", "memory": "1Mi"}});
+    assert_eq!(made["spec"]["containers"][0]["resources"], resources);
+    let note = "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c";
+    assert_eq!(made["metadata"]["annotations"]["kubernetes.io/limit-ranger"], note);
+    assert_eq!(made["status"]["qosClass"], "Burstable");
+    let mut greedy = pod("greedy");
+    greedy["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "3"}});
+    let refused = env.post(&env.core("pods"), greedy).await;
+    let why = "pods \"greedy\" is forbidden: maximum cpu usage per Container is 2, but limit is 3";
+    refused.expect_status(403, "Forbidden", why);
+    for (asked, why) in [
+        ("3Gi", "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"),
+        ("1Mi", "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1Mi"),
+    ] {
+        let claim = json!({
+            "metadata": {"name": "c"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": asked}}},
+        });
+        let refused = env.post(&env.core("persistentvolumeclaims"), claim).await;
+        refused.expect_status(403, "Forbidden", &format!("persistentvolumeclaims \"c\" is forbidden: {why}"));
+    }
+}
+
+#[tokio::test]
+async fn a_claim_grows_once_it_is_bound_if_its_class_allows_it() {
+    let env = Env::new().await;
+    let name = env.unique("kinds");
+    let classes = "/apis/storage.k8s.io/v1/storageclasses";
+    let class = json!({"metadata": {"name": name}, "provisioner": "example.com/p"});
+    env.post(classes, class).await.expect(201);
+    let claims = env.core("persistentvolumeclaims");
+    let claim = json!({
+        "metadata": {"name": "a"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": name,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    });
+    env.post(&claims, claim).await.expect(201);
+    let path = format!("{claims}/a");
+    let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+    env.merge(&format!("{path}/status"), bound).await.expect(200);
+    let more = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
+    let refused = env.merge(&path, more.clone()).await;
+    env.merge(&format!("{classes}/{name}"), json!({"allowVolumeExpansion": true})).await.expect(200);
+    let mut grown = env.merge(&path, more.clone()).await;
+    // A real server knows a change of a class only after a moment.
+    for _ in 0..100 {
+        if grown.code == 200 {
+            break;
+        }
+        grown = env.merge(&path, more.clone()).await;
+    }
+    remove(&env, &format!("{classes}/{name}")).await;
+    let why = "persistentvolumeclaims \"a\" is forbidden: only dynamically provisioned pvc can be resized and the \
+               storageclass that provisions the pvc must support resize";
+    refused.expect_status(403, "Forbidden", why);
+    assert_eq!(grown.expect(200)["spec"]["resources"]["requests"]["storage"], "2Gi");
+}
