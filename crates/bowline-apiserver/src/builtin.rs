@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
 use bowline_machinery::{
     FieldError, GroupVersionKind, NameValidator, Status, StoredForm, set_defaults, stored_form,
-    validate_builtin, validate_builtin_update,
+    validate_builtin, validate_builtin_part, validate_builtin_update,
 };
 use serde_json::Value;
 
@@ -213,6 +213,8 @@ impl Behaviour for Builtin {
         let GroupVersionKind { group, kind, .. } = &self.gvk;
         let mut errors = match part {
             Part::Main => validate_builtin_update(group, kind, new, old),
+            Part::Status => validate_builtin_part(group, kind, "status", new, old),
+            Part::EphemeralContainers => validate_builtin_part(group, kind, "ephemeralcontainers", new, old),
             _ => Vec::new(),
         };
         errors.extend((self.rules.validate_update)(part, new, old));

@@ -301,7 +301,11 @@ mod tests {
         {
             assert!(matches!(parse_json(text.as_bytes()), Err(JsonError::Syntax { .. })), "{text}");
         }
-        assert!(matches!(parse_json(b"\"\xff\""), Err(JsonError::Syntax { .. })));
+    }
+
+    #[test]
+    fn what_is_no_unicode_is_replaced() {
+        assert_eq!(parse_json(b"\"a\xff\"").unwrap().value, "a\u{fffd}");
     }
 
     #[test]

@@ -44,4 +44,6 @@ pub use selector::{
     LabelSelector, LabelSelectorError, Labels, validate_label_selector,
 };
 pub use status::{Status, StatusCause, StatusDetails};
-pub use validation::{validate_builtin, validate_builtin_update, validate_service_addresses};
+pub use validation::{
+    validate_builtin, validate_builtin_part, validate_builtin_update, validate_service_addresses,
+};

@@ -4,11 +4,24 @@
 //! Objects are normalised and have their defaults: a field of another type counts as absent.
 
 mod check;
+mod claim;
+mod config;
+mod container;
+mod handler;
+mod job;
+mod mount;
+mod pod;
+mod pod_update;
+mod resources;
+mod schedule;
+mod scheduling;
 mod service;
+mod volume;
+mod workload;
 
 use serde_json::Value;
 
-use crate::FieldError;
+use crate::{FieldError, FieldPath};
 
 pub use service::validate_service_addresses;
 
@@ -16,7 +29,20 @@ pub use service::validate_service_addresses;
 #[must_use]
 pub fn validate_builtin(group: &str, kind: &str, object: &Value) -> Vec<FieldError> {
     match (group, kind) {
+        ("", "Pod") => pod::create(object),
+        ("", "PodTemplate") => pod::template(&object["template"], &FieldPath::new("template")),
         ("", "Service") => service::create(object),
+        ("", "ConfigMap") => config::config_map(object),
+        ("", "Secret") => config::secret(object),
+        ("", "PersistentVolumeClaim") => claim::create(object),
+        ("", "PersistentVolume") => claim::volume(object),
+        ("", "ReplicationController") => workload::replication_controller(object),
+        ("apps", "Deployment") => workload::deployment(object),
+        ("apps", "ReplicaSet") => workload::replica_set(object),
+        ("apps", "StatefulSet") => workload::stateful_set(object),
+        ("apps", "DaemonSet") => workload::daemon_set(object),
+        ("batch", "Job") => job::create(object),
+        ("batch", "CronJob") => job::cron(object),
         _ => Vec::new(),
     }
 }
@@ -25,7 +51,33 @@ pub fn validate_builtin(group: &str, kind: &str, object: &Value) -> Vec<FieldErr
 #[must_use]
 pub fn validate_builtin_update(group: &str, kind: &str, new: &Value, old: &Value) -> Vec<FieldError> {
     match (group, kind) {
+        ("", "Pod") => pod_update::update(new, old),
         ("", "Service") => service::update(new, old),
+        ("", "ConfigMap") => config::config_map_update(new, old),
+        ("", "Secret") => config::secret_update(new, old),
+        ("", "PersistentVolumeClaim") => claim::update(new, old),
+        ("apps", "Deployment") => workload::deployment_update(new, old),
+        ("apps", "ReplicaSet") => workload::replica_set_update(new, old),
+        ("apps", "StatefulSet") => workload::stateful_set_update(new, old),
+        ("apps", "DaemonSet") => workload::daemon_set_update(new, old),
+        ("batch", "Job") => job::update(new, old),
+        ("batch", "CronJob") => job::cron_update(new, old),
+        _ => validate_builtin(group, kind, new),
+    }
+}
+
+/// What is wrong with a change of the part that a subresource is about.
+#[must_use]
+pub fn validate_builtin_part(
+    group: &str,
+    kind: &str,
+    subresource: &str,
+    new: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
+    match (group, kind, subresource) {
+        ("", "Pod", "status") => pod_update::status(new, old),
+        ("", "Pod", "ephemeralcontainers") => pod_update::ephemeral_containers(new, old),
         _ => Vec::new(),
     }
 }

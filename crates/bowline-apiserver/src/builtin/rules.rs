@@ -129,7 +129,6 @@ impl Rules {
                 admit: admit::pod,
                 prepare_create: pod::prepare_create,
                 prepare_update: pod::prepare_update,
-                validate_update: pod::validate_update,
                 grace_period: Some(pod::grace_period),
                 ..plain
             },

@@ -141,6 +141,11 @@ impl FieldError {
         Self::new(FieldErrorKind::NotSupported, path, value, detail)
     }
 
+    /// `path: Unsupported value: shown: supported values: "a", "b"`, for an object of Go's.
+    pub fn not_supported_shown(path: &FieldPath, shown: impl Into<String>, supported: &[&str]) -> Self {
+        Self { shown: Some(shown.into()), ..Self::not_supported(path, Value::Null, supported) }
+    }
+
     /// `path: Too long: may not be more than N bytes`
     pub fn too_long(path: &FieldPath, limit: usize) -> Self {
         let bytes = if limit == 1 { "byte" } else { "bytes" };

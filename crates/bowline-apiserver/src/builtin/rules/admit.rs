@@ -107,14 +107,11 @@ fn runtime_class(admission: &Admission<'_>, pod: &mut Value) -> Result<(), Statu
     let name = pod.pointer("/spec/runtimeClassName").and_then(Value::as_str).map(str::to_owned);
     let sent = pod.pointer("/spec/overhead").filter(|overhead| !overhead.is_null()).cloned();
     let Some(name) = name else {
-        return match sent {
-            None => Ok(()),
-            Some(_) => {
-                let why =
-                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
-                Err(admission.forbidden(pod, why))
-            }
-        };
+        if sent.is_none() {
+            return Ok(());
+        }
+        let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+        return Err(admission.forbidden(pod, why));
     };
     let classes = GroupResource::new("node.k8s.io", "runtimeclasses");
     let Some(class) = admission.get(&classes, &name) else {
@@ -155,6 +152,7 @@ fn runtime_class(admission: &Admission<'_>, pod: &mut Value) -> Result<(), Statu
 }
 
 /// A new node gets no pods until it is ready.
+#[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn node(
     _: &Admission<'_>,
     part: Part,
@@ -175,6 +173,7 @@ pub(super) fn node(
 }
 
 /// A claim that names no class gets the default one, if there is one.
+#[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn claim(
     admission: &Admission<'_>,
     part: Part,
@@ -192,6 +191,7 @@ pub(super) fn claim(
 }
 
 /// The same for an ingress.
+#[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn ingress(
     admission: &Admission<'_>,
     part: Part,
@@ -224,6 +224,7 @@ fn default_class(admission: &Admission<'_>, classes: &GroupResource, annotation:
 }
 
 /// Whoever asks for a certificate is who they are, not who they say.
+#[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn signing_request(
     admission: &Admission<'_>,
     part: Part,

@@ -1,8 +1,6 @@
 //! What is special about writing pods: who may change what, and how long they take to go. Not what is in them.
 
-use std::collections::BTreeSet;
-
-use bowline_machinery::{FieldError, FieldPath, pod_qos_class};
+use bowline_machinery::pod_qos_class;
 use serde_json::{Value, json};
 
 use crate::object::{child_mut, into_map, meta_str};
@@ -40,27 +38,6 @@ pub(super) fn prepare_update(part: Part, new: &mut Value, old: &Value) {
             status.insert(field.to_owned(), before.clone());
         }
     }
-}
-
-/// Ephemeral containers stay.
-pub(super) fn validate_update(part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
-    if part != Part::EphemeralContainers {
-        return Vec::new();
-    }
-    let names = |pod: &Value| -> BTreeSet<String> {
-        let containers = pod.pointer("/spec/ephemeralContainers").and_then(Value::as_array);
-        let names = containers.into_iter().flatten().filter_map(|container| container["name"].as_str());
-        names.map(str::to_owned).collect()
-    };
-    let (new, old) = (names(new), names(old));
-    let path = FieldPath::new("spec").child("ephemeralContainers");
-    let missing = old.difference(&new);
-    missing
-        .map(|name| {
-            let detail = format!("existing ephemeral containers {name:?} may not be removed\n");
-            FieldError::forbidden(&path, detail)
-        })
-        .collect()
 }
 
 /// A pod that runs nowhere has nothing to stop.

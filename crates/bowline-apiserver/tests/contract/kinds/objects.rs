@@ -1,12 +1,11 @@
 //! What is read back of an object that was created, for every built-in kind.
 //!
 //! What a real server stored is in `objects/`, one file for a kind or a group of kinds. To record it anew, run the suite
-//! against a real server with `BOWLINE_RECORD=1`.
-
-use std::path::PathBuf;
+//! against a real server with `BOWLINE_RECORD=1`, one test at a time.
 
 use serde_json::{Map, Value, json};
 
+use super::recorded::{Recorded, fill, neutral_text, remove};
 use crate::Env;
 
 /// Each test is a kind: every object of its file is stored as a real server stores it.
@@ -59,27 +58,18 @@ kinds! {
 
 async fn hold(file: &str) {
     let env = Env::new().await;
-    let place = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/contract/kinds/objects")
-        .join(file)
-        .with_extension("json");
-    let text = std::fs::read_to_string(&place).expect("the file is there");
-    let mut cases: Vec<Value> = serde_json::from_str(&text).expect("it is a list of cases");
-    let recording = std::env::var_os("BOWLINE_RECORD").is_some() && Env::is_real();
+    let mut recorded = Recorded::read("objects", file);
     let mut wrong = Vec::new();
-    for case in &mut cases {
+    for case in recorded.rows(|_| true) {
         let stored = stored(&env, case).await;
-        if recording {
+        if Recorded::is_recording() {
             case["stored"] = stored;
         } else if case["stored"] != stored {
             let differences = differences(&case["stored"], &stored, "");
             wrong.push(format!("{}:\n  {}", case["what"], differences.join("\n  ")));
         }
     }
-    if recording {
-        let text = serde_json::to_string_pretty(&cases).expect("JSON can be written") + "\n";
-        std::fs::write(place, text).expect("the file can be written");
-    }
+    recorded.write();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -103,20 +93,8 @@ async fn stored(env: &Env, case: &Value) -> Value {
         let version = read["apiVersion"].as_str().expect("it has a version").to_owned();
         stored.insert(version, neutral(env, read, &filled["object"]));
     }
-    let object = format!("{path}/{name}");
-    // What is kept by a finalizer waits for nobody here.
-    if made.body["metadata"]["finalizers"].is_array() {
-        env.merge(&object, json!({"metadata": {"finalizers": null}})).await.expect(200);
-    }
-    let code = env.delete_with(&object, json!({"gracePeriodSeconds": 0})).await.code;
-    assert!(matches!(code, 200 | 202), "{}: {code}", case["what"]);
+    remove(env, &format!("{path}/{name}")).await;
     Value::Object(stored)
-}
-
-/// A case with the names that are this run's.
-fn fill(env: &Env, case: &Value) -> Value {
-    let text = case.to_string().replace("<namespace>", &env.namespace).replace("<unique>", &env.unique("u"));
-    serde_json::from_str(&text).expect("names need no escapes")
 }
 
 /// An object without what differs from run to run.
@@ -143,9 +121,7 @@ fn neutral(env: &Env, mut object: Value, sent: &Value) -> Value {
         hide_each(status, "conditions", "lastTransitionTime");
         hide(status, &Value::Null, "lastPhaseTransitionTime");
     }
-    let text = object.to_string();
-    let text = text.replace(&uid, "<uid>").replace(&env.unique("u"), "<unique>");
-    let text = text.replace(&env.namespace, "<namespace>");
+    let text = neutral_text(env, &object.to_string().replace(&uid, "<uid>"));
     serde_json::from_str(&text).expect("names need no escapes")
 }
 

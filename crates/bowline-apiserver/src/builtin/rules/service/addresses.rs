@@ -12,7 +12,6 @@ use crate::admission::Admission;
 
 /// 10.0.0.0/24, of which neither the first nor the last is given to anybody.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
-const RANGE: &str = "10.0.0.0/24";
 const FIRST: u8 = 1;
 const LAST: u8 = 254;
 /// Those below are left to services that ask for a certain address, as long as there are others.
@@ -148,7 +147,7 @@ pub(super) fn allocate(
     }
     let why = match asked.parse() {
         Ok(IpAddr::V4(address)) if !is_in_range(address) => {
-            format!("the provided IP ({asked}) is not in the valid range. The range of valid IPs is {RANGE}")
+            "the provided network does not match the current range".to_owned()
         }
         Ok(IpAddr::V4(address)) if taken.contains(&address) => "provided IP is already allocated".to_owned(),
         // What is no address is refused by validation.
@@ -162,9 +161,8 @@ pub(super) fn allocate(
 }
 
 fn is_in_range(address: Ipv4Addr) -> bool {
-    let [a, b, c, last] = address.octets();
-    let [x, y, z, _] = NETWORK.octets();
-    (a, b, c) == (x, y, z) && (FIRST..=LAST).contains(&last)
+    let (network, last) = (NETWORK.octets(), address.octets()[3]);
+    address.octets()[..3] == network[..3] && (FIRST..=LAST).contains(&last)
 }
 
 /// The addresses of all services.

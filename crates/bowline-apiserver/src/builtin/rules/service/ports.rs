@@ -68,7 +68,7 @@ fn begin(taken: &mut Taken<'_>, service: &mut Value) -> Result<(), Status> {
             None => {
                 let wanted = requested(service, number);
                 let node_port = if wanted == 0 {
-                    taken.draw().map_err(out_of_ports)?
+                    taken.draw().map_err(|why| out_of_ports(&why))?
                 } else {
                     taken.take(wanted).map_err(|why| refuse(taken, service, index, wanted, &why))?;
                     wanted
@@ -93,7 +93,7 @@ fn update(taken: &mut Taken<'_>, new: &mut Value, old: &Value) -> Result<(), Sta
         let asked = integer(&new["spec"]["ports"][index], "nodePort");
         if asked == 0 {
             if draws {
-                let port = taken.draw().map_err(out_of_ports)?;
+                let port = taken.draw().map_err(|why| out_of_ports(&why))?;
                 set_node_port(new, index, port);
             }
         } else if !before.contains(&asked) && !taken.now.contains(&asked) {
@@ -157,7 +157,7 @@ fn refuse(taken: &Taken<'_>, service: &Value, index: usize, port: i64, why: &str
     taken.admission.invalid(service, &[FieldError::invalid(&path, port, why)])
 }
 
-fn out_of_ports(why: String) -> Status {
+fn out_of_ports(why: &str) -> Status {
     Status::internal(format!("failed to allocate a nodePort: {why}"))
 }
 
