@@ -159,6 +159,10 @@ impl Behaviour for Builtin {
         (self.rules.admit)(admission, part, new, old)
     }
 
+    fn group_of_errors(&self) -> Option<&str> {
+        self.stored.map(|(form, _)| form.group)
+    }
+
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {
         self.rules.alone.then(|| self.alone.lock().unwrap_or_else(PoisonError::into_inner))
     }

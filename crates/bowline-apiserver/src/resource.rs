@@ -142,6 +142,11 @@ pub(crate) trait Behaviour: Send + Sync {
         Ok(())
     }
 
+    /// The group that errors name, if it is not the resource's own.
+    fn group_of_errors(&self) -> Option<&str> {
+        None
+    }
+
     /// Held while an object of the kind is written, if its objects share something of which each has a part of its
     /// own: what is free is only known as long as nobody else takes it.
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {
@@ -250,7 +255,10 @@ impl Resource {
     }
 
     pub(crate) fn group_kind(&self) -> GroupKind {
-        self.gvk.group_kind()
+        match self.behaviour.group_of_errors() {
+            Some(group) => GroupKind::new(group, &self.gvk.kind),
+            None => self.gvk.group_kind(),
+        }
     }
 
     pub(crate) fn api_version(&self) -> String {

@@ -6,6 +6,8 @@ mod event;
 
 use serde_json::Value;
 
+pub(crate) use event::to_core as to_core_event;
+
 /// The form that is stored of a kind with more than one, if this is another.
 #[must_use]
 pub fn stored_form(group: &str, version: &str, kind: &str) -> Option<StoredForm> {

@@ -3,6 +3,8 @@
 //!
 //! Objects are normalised and have their defaults: a field of another type counts as absent.
 
+mod access;
+mod autoscaler;
 mod check;
 mod claim;
 mod config;
@@ -10,17 +12,20 @@ mod container;
 mod handler;
 mod job;
 mod mount;
+mod network;
 mod pod;
 mod pod_update;
 mod resources;
 mod schedule;
 mod scheduling;
 mod service;
+mod small;
 mod volume;
 mod workload;
 
 use serde_json::Value;
 
+use crate::conversion::to_core_event;
 use crate::{FieldError, FieldPath};
 
 pub use service::validate_service_addresses;
@@ -43,6 +48,21 @@ pub fn validate_builtin(group: &str, kind: &str, object: &Value) -> Vec<FieldErr
         ("apps", "DaemonSet") => workload::daemon_set(object),
         ("batch", "Job") => job::create(object),
         ("batch", "CronJob") => job::cron(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::create(object),
+        ("rbac.authorization.k8s.io", "Role") => access::role(object, true),
+        ("rbac.authorization.k8s.io", "ClusterRole") => access::role(object, false),
+        ("rbac.authorization.k8s.io", "RoleBinding") => access::binding(object, true),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => access::binding(object, false),
+        ("networking.k8s.io", "Ingress") => network::ingress(object),
+        ("networking.k8s.io", "NetworkPolicy") => network::policy(object),
+        ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice(object),
+        ("policy", "PodDisruptionBudget") => small::disruption_budget(object),
+        ("scheduling.k8s.io", "PriorityClass") => small::priority_class(object),
+        ("storage.k8s.io", "StorageClass") => small::storage_class(object),
+        ("coordination.k8s.io", "Lease") => small::lease(object),
+        ("node.k8s.io", "RuntimeClass") => small::runtime_class(object),
+        ("", "Event") => small::event(object, "reportingComponent"),
+        ("events.k8s.io", "Event") => small::new_event(&to_core_event(object.clone())),
         _ => Vec::new(),
     }
 }
@@ -62,6 +82,13 @@ pub fn validate_builtin_update(group: &str, kind: &str, new: &Value, old: &Value
         ("apps", "DaemonSet") => workload::daemon_set_update(new, old),
         ("batch", "Job") => job::update(new, old),
         ("batch", "CronJob") => job::cron_update(new, old),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler::update(new, old),
+        ("rbac.authorization.k8s.io", "RoleBinding") => access::binding_update(new, old, true),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => access::binding_update(new, old, false),
+        ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice_update(new, old),
+        ("scheduling.k8s.io", "PriorityClass") => small::priority_class_update(new, old),
+        ("storage.k8s.io", "StorageClass") => small::storage_class_update(new, old),
+        ("events.k8s.io", "Event") => small::event(&to_core_event(new.clone()), "reportingController"),
         _ => validate_builtin(group, kind, new),
     }
 }

@@ -13,7 +13,7 @@ const NAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-pub(super) fn to_core(event: Value) -> Value {
+pub(crate) fn to_core(event: Value) -> Value {
     renamed(event, |name| NAMES.iter().find(|(new, _)| *new == name).map(|(_, core)| *core))
 }
 

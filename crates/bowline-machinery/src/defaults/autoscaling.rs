@@ -5,9 +5,16 @@ use serde_json::json;
 use super::fill::{Object, absent, child, empty, made};
 
 pub(super) fn v1(autoscaler: &mut Object) {
+    // Metrics that this version does not know are noted in an annotation.
+    let noted = autoscaler
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations")?.get("autoscaling.alpha.kubernetes.io/metrics"))
+        .is_some();
     let spec = made(autoscaler, "spec");
     absent(spec, "minReplicas", 1);
-    absent(spec, "targetCPUUtilizationPercentage", 80);
+    if !noted {
+        absent(spec, "targetCPUUtilizationPercentage", 80);
+    }
 }
 
 pub(super) fn v2(autoscaler: &mut Object) {
