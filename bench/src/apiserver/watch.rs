@@ -1,7 +1,6 @@
 //! `apiserver-watch`: from the moment that an update is sent until a watcher has its event.
 
 use bowline_clock::{Clock, Instant};
-use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -69,10 +68,10 @@ async fn latencies(run: &Run, client: &Client, watchers: usize) -> Result<Vec<f6
     for change in 1..=warming + run.n {
         let asked = Asked::put(&path, body(&name, change));
         let sent = clock.now();
-        let (answer, seen) = tokio::join!(writer.ask(asked), seen_by_all(&mut arrivals, change, watchers));
-        answer?;
+        writer.ask(asked).await?;
+        let seen = seen_by_all(&mut arrivals, change, watchers).await?;
         if change > warming {
-            latencies.extend(seen?.into_iter().map(|arrival| arrival.since(sent).as_secs_f64() * 1e3));
+            latencies.extend(seen.into_iter().map(|arrival| arrival.since(sent).as_secs_f64() * 1e3));
         }
     }
     Ok(latencies)
@@ -110,12 +109,12 @@ async fn follow(
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(bytes) = frame.into_data() else { continue };
         let arrival = clock.now();
-        for line in lines.push(&bytes) {
-            let Some(change) = change(&line) else { continue };
-            if arrivals.send((change, arrival)).is_err() {
-                return;
+        lines.push(&bytes, |line| {
+            if let Some(change) = change(line) {
+                // Nobody waits for it when the run is over.
+                let _ = arrivals.send((change, arrival));
             }
-        }
+        });
     }
     drop(connection);
 }
@@ -130,12 +129,18 @@ fn change(line: &[u8]) -> Option<usize> {
 struct Lines(Vec<u8>);
 
 impl Lines {
-    fn push(&mut self, bytes: &Bytes) -> Vec<Vec<u8>> {
+    fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            if self.0.is_empty() {
+                line(&bytes[..end]);
+            } else {
+                self.0.extend_from_slice(&bytes[..end]);
+                line(&self.0);
+                self.0.clear();
+            }
+            bytes = &bytes[end + 1..];
+        }
         self.0.extend_from_slice(bytes);
-        let Some(last) = self.0.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-        let rest = self.0.split_off(last + 1);
-        let whole = std::mem::replace(&mut self.0, rest);
-        whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
     }
 }
 
@@ -161,10 +166,14 @@ mod tests {
     #[test]
     fn lines_are_put_together_from_pieces() {
         let mut lines = Lines::default();
-        let mut push = |text: &'static str| lines.push(&Bytes::from_static(text.as_bytes()));
-        assert_eq!(push("on"), Vec::<Vec<u8>>::new());
-        assert_eq!(push("e\ntwo\nthr"), [b"one".to_vec(), b"two".to_vec()]);
-        assert_eq!(push("ee\n"), [b"three".to_vec()]);
+        let mut push = |text: &str| {
+            let mut whole = Vec::new();
+            lines.push(text.as_bytes(), |line| whole.push(String::from_utf8_lossy(line).into_owned()));
+            whole
+        };
+        assert_eq!(push("on"), Vec::<String>::new());
+        assert_eq!(push("e\ntwo\nthr"), ["one", "two"]);
+        assert_eq!(push("ee\n"), ["three"]);
     }
 
     #[test]

@@ -73,7 +73,7 @@ async fn a_controller_keeps_what_it_owns() {
         definitions.create(&PostParams::default(), &Website::crd()).await.expect("it is defined");
         let name = "websites.demo.example.com";
         let established = await_condition(definitions.clone(), name, conditions::is_crd_established());
-        soon("the definition", established).await.expect("it can be watched");
+        soon("the definition", Box::pin(established)).await.expect("it can be watched");
 
         let sites: Api<Website> = Api::default_namespaced(client.clone());
         let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
