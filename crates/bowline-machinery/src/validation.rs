@@ -13,6 +13,7 @@ mod handler;
 mod job;
 mod mount;
 mod network;
+mod node;
 mod pod;
 mod pod_update;
 mod resources;
@@ -20,6 +21,7 @@ mod schedule;
 mod scheduling;
 mod service;
 mod small;
+mod system;
 mod volume;
 mod workload;
 
@@ -62,6 +64,27 @@ pub fn validate_builtin(group: &str, kind: &str, object: &Value) -> Vec<FieldErr
         ("coordination.k8s.io", "Lease") => small::lease(object),
         ("node.k8s.io", "RuntimeClass") => small::runtime_class(object),
         ("", "Event") => small::event(object, "reportingComponent"),
+        ("", "Node") => node::node(object),
+        ("", "Endpoints") => node::endpoints(object),
+        ("", "ResourceQuota") => node::quota(object),
+        ("", "LimitRange") => node::limit_range(object),
+        ("apps", "ControllerRevision") => node::revision(object),
+        ("networking.k8s.io", "IngressClass") => node::ingress_class(object),
+        ("storage.k8s.io", "CSIDriver") => node::csi_driver(object),
+        ("storage.k8s.io", "CSINode") => node::csi_node(object),
+        ("storage.k8s.io", "VolumeAttachment") => node::volume_attachment(object),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+        ) => system::webhooks(object),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => system::policy(object),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
+            system::policy_binding(object)
+        }
+        ("apiregistration.k8s.io", "APIService") => system::api_service(object),
+        ("certificates.k8s.io", "CertificateSigningRequest") => system::signing_request(object),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => system::flow_schema(object),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => system::priority_level(object),
         ("events.k8s.io", "Event") => small::new_event(&to_core_event(object.clone())),
         _ => Vec::new(),
     }
@@ -88,6 +111,8 @@ pub fn validate_builtin_update(group: &str, kind: &str, new: &Value, old: &Value
         ("discovery.k8s.io", "EndpointSlice") => network::endpoint_slice_update(new, old),
         ("scheduling.k8s.io", "PriorityClass") => small::priority_class_update(new, old),
         ("storage.k8s.io", "StorageClass") => small::storage_class_update(new, old),
+        ("apps", "ControllerRevision") => node::revision_update(new, old),
+        ("networking.k8s.io", "IngressClass") => node::ingress_class_update(new, old),
         ("events.k8s.io", "Event") => small::event(&to_core_event(new.clone()), "reportingController"),
         _ => validate_builtin(group, kind, new),
     }

@@ -132,7 +132,7 @@ fn least(limit: &Value, kind: &str, requests: &Value, limits: &Value) -> Vec<Str
         match (amount(requests, &name), amount(limits, &name)) {
             (None, _) => wrong.push(format!("{said}.  No request is specified")),
             (Some(request), _) if request < enforced => {
-                wrong.push(format!("{said}, but request is {request}"))
+                wrong.push(format!("{said}, but request is {request}"));
             }
             (_, Some(limit)) if limit < enforced => wrong.push(format!("{said}, but limit is {limit}")),
             _ => {}
@@ -149,7 +149,7 @@ fn most(limit: &Value, kind: &str, requests: &Value, limits: &Value) -> Vec<Stri
             (_, None) => wrong.push(format!("{said}.  No limit is specified")),
             (_, Some(limit)) if limit > enforced => wrong.push(format!("{said}, but limit is {limit}")),
             (Some(request), _) if request > enforced => {
-                wrong.push(format!("{said}, but request is {request}"))
+                wrong.push(format!("{said}, but request is {request}"));
             }
             _ => {}
         }
