@@ -2,6 +2,7 @@
 
 mod options;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -32,6 +33,17 @@ enum Grace {
 impl Write<'_> {
     /// Deletes an object, or marks it as to be deleted if something keeps it.
     pub(crate) fn delete(&mut self, name: &str, options: &DeleteOptions) -> Result<Outcome, Status> {
+        self.delete_noting(name, options, &Cell::new(false))
+    }
+
+    /// The same, and sets `committed` once anything is written: an object may be marked, and then be gone or changed by
+    /// somebody else before it is deleted.
+    pub(crate) fn delete_noting(
+        &mut self,
+        name: &str,
+        options: &DeleteOptions,
+        committed: &Cell<bool>,
+    ) -> Result<Outcome, Status> {
         let resource = self.resource;
         let key = object::key(self.namespace, name);
         for _ in 0..ATTEMPTS {
@@ -41,15 +53,16 @@ impl Write<'_> {
             options.check_record(resource, &record.meta.uid, &record.revision.to_string(), name)?;
             let object = resource.decode(&record.body)?;
             let done = if !resource.behaviour.terminates() {
-                self.delete_or_mark(&key, &record, object, options)?
+                self.delete_or_mark(&key, &record, object, options, committed)?
             } else if !is_marked(&object) {
                 self.terminate(&key, &record, object, options)?
             } else if resource.behaviour.is_held(&object) {
                 Some(Outcome::Stored { record, created: false, changed: false })
             } else {
-                self.delete_or_mark(&key, &record, object, options)?
+                self.delete_or_mark(&key, &record, object, options, committed)?
             };
             if let Some(outcome) = done {
+                outcome.note(committed);
                 return Ok(outcome);
             }
         }
@@ -62,6 +75,7 @@ impl Write<'_> {
         record: &Arc<Record<Meta>>,
         mut object: Value,
         options: &DeleteOptions,
+        committed: &Cell<bool>,
     ) -> Result<Option<Outcome>, Status> {
         let grace = self.give_grace(&mut object, options.grace_period_seconds);
         if matches!(grace, Grace::Pending) {
@@ -74,7 +88,11 @@ impl Write<'_> {
             Grace::Given => {
                 let seconds = grace_seconds(&object).unwrap_or(0);
                 let stored = self.resource.behaviour.to_storage(object);
-                match self.commit(key, record, stored)? {
+                let marked = self.commit(key, record, stored)?;
+                if let Some(marked) = &marked {
+                    marked.note(committed);
+                }
+                match marked {
                     // Everybody sees that it is to go before it goes.
                     Some(Outcome::Stored { record, .. }) if !is_kept && seconds == 0 => {
                         Ok(self.remove(key, &record)?.map(|object| self.gone(object)))

@@ -16,7 +16,7 @@ use crate::write::Change;
 pub(super) use eviction::evict;
 
 /// Puts a pod on a node, once.
-pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<(Answer, bool), Status> {
+pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status> {
     negotiate::check_json(exchange.headers)?;
     let mut write = exchange.write("CreateOptions")?;
     let binding = parse(exchange.body, "Binding")?;
@@ -55,7 +55,8 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<(Answer, bool)
         Ok(Decoded { object: bound(pod, &binding, node, &now), complaints: Vec::new() })
     };
     let outcome = write.update(name, Part::Binding, Change::Modify(&modify))?;
-    Ok((Answer::json(201, &done()), outcome.is_commit()))
+    exchange.note(&outcome);
+    Ok(Answer::json(201, &done()))
 }
 
 /// What is told of something that was done and left nothing to show.
