@@ -4,14 +4,17 @@ use super::*;
 
 /// The verb, and what it is about: `update apps/v1 deployments/scale a in default`.
 fn described(call: &Call) -> String {
-    let mut text = call.verb.as_str().to_owned();
-    if !call.resource.is_empty() {
-        text += &format!(" {}/{} {}", call.group, call.version, call.resource);
-    }
-    text += &call.subresource.iter().map(|below| format!("/{below}")).collect::<String>();
-    text += &call.name.iter().map(|name| format!(" {name}")).collect::<String>();
-    text += &call.namespace.iter().map(|namespace| format!(" in {namespace}")).collect::<String>();
-    text + if call.dry_run { " dry" } else { "" }
+    let part = |before: &str, part: &Option<String>| {
+        part.as_ref().map_or_else(String::new, |part| format!("{before}{part}"))
+    };
+    let resource = match call.resource.as_str() {
+        "" => String::new(),
+        resource => format!(" {}/{} {resource}", call.group, call.version),
+    };
+    let (below, name) = (part("/", &call.subresource), part(" ", &call.name));
+    let namespace = part(" in ", &call.namespace);
+    let dry = if call.dry_run { " dry" } else { "" };
+    format!("{}{resource}{below}{name}{namespace}{dry}", call.verb.as_str())
 }
 
 /// A request's method, path and body, the code of its answer, and what a hook sees of it: the call, and when.
