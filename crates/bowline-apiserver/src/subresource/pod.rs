@@ -19,6 +19,7 @@ pub(super) use eviction::evict;
 pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status> {
     negotiate::check_json(exchange.headers)?;
     let mut write = exchange.write("CreateOptions")?;
+    let checked = exchange.write("CreateOptions")?;
     let binding = parse(exchange.body, "Binding")?;
     if meta_str(&binding, "name") != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -43,6 +44,7 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status
     }
     let now = object::timestamp(exchange.inner.clock.wall());
     let modify = |pod: Value| {
+        checked.check_bound(&binding, &pod, name)?;
         let binding_of_pods = GroupResource::new("", "pods/binding");
         let conflict = |why: &str| Status::conflict(&binding_of_pods, name, why);
         if metadata(&pod).is_some_and(|metadata| metadata.contains_key("deletionTimestamp")) {
@@ -51,6 +53,10 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status
         let present = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
         if !present.is_empty() {
             return Err(conflict(&format!("pod {name} is already assigned to node {present:?}")));
+        }
+        let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+        if gates.is_some_and(|gates| !gates.is_empty()) {
+            return Err(conflict(&format!("pod {name} has non-empty .spec.schedulingGates")));
         }
         Ok(Decoded { object: bound(pod, &binding, node, &now), complaints: Vec::new() })
     };
