@@ -1,6 +1,7 @@
 //! What a response is made of: bytes that are there, bytes that are put together while they are sent, or frames that
 //! come when something happens.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -121,7 +122,16 @@ type Chunk = Option<Result<Bytes, Disconnected>>;
 
 /// A panic cuts this answer short, and hurts nobody else.
 fn caught(poll: impl FnOnce() -> Poll<Chunk>) -> Poll<Chunk> {
-    catch_unwind(AssertUnwindSafe(poll)).unwrap_or(Poll::Ready(Some(Err(Disconnected))))
+    catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|panic| {
+        tracing::error!(panic = panic_message(&*panic), "an answer panicked and is cut short");
+        Poll::Ready(Some(Err(Disconnected)))
+    })
+}
+
+/// What a panic has to say.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why")
 }
 
 /// Frames that end when something else does.

@@ -17,7 +17,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
 
 use crate::authentication::User;
-use crate::body::Body;
+use crate::body::{Body, panic_message};
 use crate::builder::Builder;
 use crate::hooks::{Call, Disconnected, Hook, Verdict};
 use crate::object::Meta;
@@ -88,7 +88,7 @@ impl ApiServer {
         let (parts, body) = request.into_parts();
         let pretty = wants_pretty(&parts.headers, parts.uri.query().unwrap_or_default());
         let user = parts.extensions.get::<User>().unwrap_or(&self.inner.admin).clone();
-        let (method, uri) = (parts.method.clone(), parts.uri.clone());
+        let (method, uri, caller) = (parts.method.clone(), parts.uri.clone(), user.clone());
         let incoming = Incoming {
             method: parts.method,
             target: Target::of(parts.uri.path()),
@@ -96,7 +96,10 @@ impl ApiServer {
             headers: parts.headers,
             user,
         };
-        let answer = match caught(self.answer(incoming, body)).await {
+        let log = |panic: &str| {
+            tracing::error!(%method, path = uri.path(), user = caller.name(), panic, "a request panicked");
+        };
+        let answer = match caught(self.answer(incoming, body), log).await {
             Ok(answer) => answer,
             Err(Failure::Status(status)) => Answer::status(&status),
             Err(Failure::Disconnected) => return Err(Disconnected),
@@ -307,11 +310,14 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
 
 /// A request that panics is answered, as kube-apiserver does, and hurts nobody else. What it was about to write is not
 /// written: a write is one step that does not panic halfway.
-async fn caught(answer: impl Future<Output = Result<Answer, Failure>>) -> Result<Answer, Failure> {
+async fn caught(
+    answer: impl Future<Output = Result<Answer, Failure>>,
+    log: impl Fn(&str),
+) -> Result<Answer, Failure> {
     let mut answer = std::pin::pin!(answer);
     std::future::poll_fn(|cx| {
-        catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))).unwrap_or_else(|_| {
-            tracing::error!("a request panicked");
+        catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))).unwrap_or_else(|panic| {
+            log(panic_message(&*panic));
             let text = "This request caused apiserver to panic. Look in the logs for details.";
             Poll::Ready(Err(Status::internal(text).into()))
         })

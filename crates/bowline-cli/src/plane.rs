@@ -53,9 +53,7 @@ impl PlaneError {
 
 /// Runs until a signal comes. A server that was stopped is a success.
 pub(crate) fn run(arguments: &Plane) -> ExitCode {
-    if arguments.verbose {
-        print_requests();
-    }
+    print_events(if arguments.verbose { LevelFilter::DEBUG } else { LevelFilter::WARN });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime.map_err(PlaneError::Runtime).and_then(|runtime| runtime.block_on(serve(arguments))) {
         Ok(code) => code,
@@ -68,9 +66,9 @@ pub(crate) fn run(arguments: &Plane) -> ExitCode {
     }
 }
 
-/// Of all that could be told, only what the server itself says.
-fn print_requests() {
-    let told = Targets::new().with_target("bowline_apiserver", LevelFilter::DEBUG);
+/// Of all that could be told, only what the server itself says: what went wrong, always, and each request when asked.
+fn print_events(level: LevelFilter) {
+    let told = Targets::new().with_target("bowline_apiserver", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(told)).init();
 }

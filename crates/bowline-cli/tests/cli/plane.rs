@@ -120,6 +120,26 @@ fn a_kubeconfig_of_ones_own_choice_stays_and_requests_are_printed_when_asked() {
     assert!(errors.contains(" DEBUG serving address=127.0.0.1:"), "{errors}");
 }
 
+#[test]
+#[cfg(unix)]
+fn what_goes_wrong_is_printed_unasked() {
+    let directory = Directory::new("warnings");
+    let tool = bowline(&["plane"]).get_program().to_owned();
+    let mut command = Command::new("sh");
+    // It cannot take more connections than it may have files.
+    command.args(["-c", r#"ulimit -n 32; exec "$0" plane"#]).arg(tool);
+    let mut plane = Running::spawn(command, &directory.0);
+    let greeting = plane.greeting();
+    let (_, rest) = greeting.split_once("https://").expect("it says where it listens");
+    let (address, _) = rest.split_once(". ").expect("the sentence ends");
+    let connections: Vec<_> = (0..64).filter_map(|_| TcpStream::connect(address).ok()).collect();
+    let mut line = String::new();
+    let stderr = plane.child.stderr.as_mut().expect("it is piped");
+    BufReader::new(stderr).read_line(&mut line).expect("it prints UTF-8");
+    assert!(line.contains(" WARN no connection can be taken error=Too many open files"), "{line}");
+    drop(connections);
+}
+
 /// A directory of one test, removed at its end.
 struct Directory(PathBuf);
 
@@ -146,7 +166,12 @@ struct Running {
 impl Running {
     fn start(arguments: &[&str], runtime_directory: &Path) -> Self {
         let mut command = bowline(&["plane"]);
-        command.args(arguments).env("XDG_RUNTIME_DIR", runtime_directory).env("NO_COLOR", "1");
+        command.args(arguments);
+        Self::spawn(command, runtime_directory)
+    }
+
+    fn spawn(mut command: Command, runtime_directory: &Path) -> Self {
+        command.env("XDG_RUNTIME_DIR", runtime_directory).env("NO_COLOR", "1");
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the tool starts");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
