@@ -92,7 +92,7 @@ pub(crate) struct Template {
 
 impl Template {
     pub(crate) fn new(object: &Value) -> Self {
-        let mut template = Self { bytes: Vec::with_capacity(512), place: 0 };
+        let mut template = Self { bytes: Vec::with_capacity(2048), place: 0 };
         template.bytes.push(b'{');
         template.metadata(metadata(object).unwrap_or(&Map::new()));
         for (name, value) in object.as_object().into_iter().flatten() {

@@ -48,12 +48,14 @@ impl Rendering {
             to.put_slice(b"}");
             return;
         }
+        let tail = self.resource.tail(body);
+        to.reserve(self.resource.head.len() + tail.len());
         if with_kind {
             to.put_slice(&self.resource.head);
         } else {
             to.put_slice(b"{");
         }
-        to.put_slice(&self.resource.tail(body));
+        to.put_slice(&tail);
     }
 
     fn list_type(&self) -> (String, String) {

@@ -1,5 +1,6 @@
 //! One resource in one version: its names, where it is stored, and what is special about its kind.
 
+use std::borrow::Cow;
 use std::sync::MutexGuard;
 
 use bowline_machinery::{FieldError, GroupKind, GroupResource, GroupVersionKind, NameValidator, Status};
@@ -289,9 +290,9 @@ impl Resource {
     }
 
     /// A stored body as bytes in this version, without its opening brace and with neither `apiVersion` nor `kind`.
-    pub(crate) fn tail(&self, body: &Bytes) -> Bytes {
+    pub(crate) fn tail<'a>(&self, body: &'a Bytes) -> Cow<'a, [u8]> {
         if self.behaviour.reads_as_stored() {
-            return body.slice(1..);
+            return Cow::Borrowed(&body[1..]);
         }
         match self.decode(body) {
             Ok(mut object) => {
@@ -299,10 +300,10 @@ impl Resource {
                     fields.remove("apiVersion");
                     fields.remove("kind");
                 }
-                Bytes::from(object.to_string()).slice(1..)
+                Cow::Owned(object.to_string().split_off(1).into_bytes())
             }
             // Bytes that were stored by this server can be read by it.
-            Err(_) => body.slice(1..),
+            Err(_) => Cow::Borrowed(&body[1..]),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_clock::{Clock, Instant};
+use bowline_clock::{Clock, Instant, Sleep};
 use bowline_machinery::Status;
 use bowline_storage::{Change, Event, Record, Revision, Watch, WatchError};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -52,6 +52,8 @@ struct Stream {
     clock: Clock,
     next_bookmark: Option<Instant>,
     deadline: Instant,
+    /// Runs until the next bookmark or the end; made when the watch has to wait for the first time.
+    timer: Option<Sleep>,
     chunk: BytesMut,
     over: bool,
 }
@@ -105,6 +107,7 @@ pub(crate) fn watch(
         clock: clock.clone(),
         next_bookmark: None,
         deadline: now + timeout,
+        timer: None,
         chunk: BytesMut::new(),
         over: timeout.is_zero(),
     };
@@ -200,9 +203,12 @@ impl Stream {
             return Ok(());
         }
         let wake_at = self.next_bookmark.map_or(self.deadline, |bookmark| bookmark.min(self.deadline));
-        let clock = self.clock.clone();
-        // Looking at the clock costs less than a timer, and events that never cease must not keep it from being seen.
-        let is_time = clock.now() >= wake_at
+        let timer = match &mut self.timer {
+            Some(timer) if timer.deadline() == wake_at => timer,
+            timer => timer.insert(self.clock.sleep_until(wake_at)),
+        };
+        // Events that never cease must not keep the time from being seen.
+        let is_time = self.clock.now() >= wake_at
             || tokio::select! {
                 biased;
                 batch = self.watch.next() => {
@@ -213,12 +219,12 @@ impl Stream {
                     }
                     false
                 }
-                () = clock.sleep_until(wake_at) => true,
+                () = timer => true,
             };
         if is_time && wake_at == self.deadline {
             self.over = true;
         } else if is_time {
-            self.plan_bookmark(clock.now());
+            self.plan_bookmark(self.clock.now());
             let revision = self.watch.revision();
             self.bookmark(revision, false).await?;
         }

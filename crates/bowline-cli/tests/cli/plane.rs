@@ -25,8 +25,8 @@ fn plane_help_tells_what_it_is() {
           --kubeconfig <PATH>
               Where to write the kubeconfig
 
-              Without it: a file in `$XDG_RUNTIME_DIR`, or else in the directory of temporary files,
-              that is removed at the end.
+              Without it: a file in $XDG_RUNTIME_DIR, or else in the directory of temporary files, that
+              is removed at the end.
 
       -v, --verbose
               Print each request to the standard error
