@@ -50,7 +50,7 @@ impl FieldPath {
         let mut text =
             String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
         text.push_str(&self.0);
-        parts.iter().for_each(|part| text.push_str(part));
+        text.extend(parts.iter().copied());
         Self(text)
     }
 
