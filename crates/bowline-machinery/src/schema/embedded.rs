@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::metadata;
 use super::node::Node;
 use super::problem::MAX_PROBLEMS;
+use super::unknown::UnknownPaths;
 use crate::{FieldError, FieldPath, name_is_path_segment, validate_dns1035_label, validate_object_meta};
 
 /// Brings the metadata of embedded resources into the form that Kubernetes gives it: unknown fields gone, empty ones
@@ -17,7 +18,7 @@ pub(super) fn coerce(
     value: &mut Value,
     is_resource: bool,
     path: &FieldPath,
-    unknown: &mut Vec<String>,
+    unknown: &mut UnknownPaths,
 ) -> Result<(), FieldError> {
     match value {
         Value::Object(fields) => {
@@ -48,7 +49,7 @@ fn coerce_meta(
     name: &str,
     value: &mut Value,
     path: &FieldPath,
-    unknown: &mut Vec<String>,
+    unknown: &mut UnknownPaths,
 ) -> Result<(), FieldError> {
     match name {
         "apiVersion" | "kind" if !value.is_string() => {
@@ -58,7 +59,9 @@ fn coerce_meta(
             let path = path.child("metadata");
             let decoded = metadata::decode(value)
                 .map_err(|message| FieldError::invalid(&path, value.clone(), message))?;
-            unknown.extend(decoded.unknown.iter().map(|field| format!("{path}.{field}")));
+            for field in &decoded.unknown {
+                unknown.add(|| format!("{path}.{field}"));
+            }
             *value = Value::Object(decoded.metadata);
             Ok(())
         }

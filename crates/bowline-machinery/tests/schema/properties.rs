@@ -318,3 +318,27 @@ fn a_status_update_is_held_against_the_schema_of_the_status_only() {
     assert_eq!(told(json!({"status": {"n": "x"}})), [l]);
     assert_eq!(told(new.clone()), [""; 0]);
 }
+
+#[test]
+fn a_long_name_above_many_unknown_fields_is_not_told_for_each() {
+    let key = "k".repeat(100_000);
+    let resource = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "properties": {"metadata": {"type": "object"}}});
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "additionalProperties": {"type": "object", "properties": {}}},
+        "other": {"type": "object", "additionalProperties": resource},
+    }});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema");
+    let fields: Map<String, Value> = (0..20_000).map(|index| (format!("f{index}"), 1.into())).collect();
+    let metadata = json!({"apiVersion": "v1", "kind": "A", "metadata": fields});
+    for object in
+        [json!({"spec": {key.as_str(): fields.clone()}}), json!({"other": {key.as_str(): metadata}})]
+    {
+        let unknown = schema.unknown_fields(&object);
+        assert_eq!(unknown.len(), 1);
+        assert!(unknown[0].contains(&key), "the first is told, however long it is");
+    }
+    let unknown = schema.unknown_fields(&json!({"spec": {"k": fields.clone()}}));
+    assert_eq!(unknown.len(), 100);
+    assert!(unknown.is_sorted());
+}
