@@ -342,3 +342,21 @@ fn a_long_name_above_many_unknown_fields_is_not_told_for_each() {
     assert_eq!(unknown.len(), 100);
     assert!(unknown.is_sorted());
 }
+
+#[test]
+fn a_schema_whose_patterns_take_too_much_is_refused() {
+    let properties: Map<String, Value> = (0..200)
+        .map(|index| {
+            let pattern = format!(r"{index}\pL{{90}}");
+            (format!("f{index:03}"), json!({"type": "string", "pattern": pattern}))
+        })
+        .collect();
+    let schema = json!({"type": "object", "properties": properties});
+    let errors = Schema::compile(&schema, &FieldPath::new("s")).expect_err("too much");
+    let told = errors.last().map(ToString::to_string).unwrap_or_default();
+    assert_eq!(
+        told,
+        "s.properties[f199].pattern: Invalid value: \"199\\\\pL{90}\": must be a valid regular expression, but isn't: \
+         the patterns of a schema must not take more than 32 MiB together, or be more than 4096"
+    );
+}
