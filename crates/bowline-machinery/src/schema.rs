@@ -109,9 +109,12 @@ impl Schema {
 
     /// Puts defaults where fields are missing, or null without being allowed to. Nulls without a default go first, as
     /// in [`Schema::prune`].
-    pub fn default(&self, object: &mut Value) {
+    ///
+    /// Gives whether all defaults were put. A small object may ask for many large ones, so that no more are put when
+    /// they have added 3 MiB; that is more than any server stores.
+    pub fn default(&self, object: &mut Value) -> bool {
         default::prune_nulls(&self.root, object);
-        default::default(&self.root, object);
+        default::default(&self.root, object)
     }
 
     /// What is wrong with a new object: its fields, its embedded resources, and its lists that are sets or maps.

@@ -133,7 +133,7 @@ mod tests {
         let mut patterns = Patterns::default();
         let large = |index: usize| format!(r"{index}\pL{{20}}\pL{{20}}\pL{{20}}\pL{{20}}");
         let refused =
-            (0..).find(|index| patterns.pattern(&large(*index)).unwrap().error().is_some()).unwrap();
+            (0..1000).find(|index| patterns.pattern(&large(*index)).unwrap().error().is_some()).unwrap();
         assert!((2..100).contains(&refused), "{refused}");
         assert_eq!(patterns.left, 0);
         assert_eq!(

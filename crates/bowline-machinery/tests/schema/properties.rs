@@ -360,3 +360,21 @@ fn a_schema_whose_patterns_take_too_much_is_refused() {
          the patterns of a schema must not take more than 32 MiB together, or be more than 4096"
     );
 }
+
+#[test]
+fn defaults_make_an_object_only_so_large() {
+    let item = json!({"type": "object", "properties": {
+        "a": {"type": "string", "default": "x".repeat(50_000)},
+        "b": {"type": "object", "default": {}, "properties": {"c": {"type": "string", "default": "y".repeat(50_000)}}},
+    }});
+    let schema = json!({"type": "object", "properties": {"list": {"type": "array", "items": item}}});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema");
+    let object = |items: usize| json!({"list": vec![json!({}); items]});
+    let mut small = object(30);
+    assert!(schema.default(&mut small));
+    assert!(small["list"][29]["b"]["c"].is_string());
+    let mut large = object(4_000);
+    assert!(!schema.default(&mut large));
+    let length = large.to_string().len();
+    assert!((3 << 20..4 << 20).contains(&length), "{length}");
+}
