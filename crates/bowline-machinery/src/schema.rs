@@ -8,6 +8,7 @@ mod default;
 mod defaults;
 mod definition;
 mod embedded;
+mod errors;
 mod field_path;
 mod format;
 mod list;
@@ -111,7 +112,7 @@ impl Schema {
     /// in [`Schema::prune`].
     ///
     /// Gives whether all defaults were put. A small object may ask for many large ones, so that no more are put when
-    /// they have added 3 MiB; that is more than any server stores.
+    /// they have added 3 MiB; that is twice what etcd stores of an object.
     pub fn default(&self, object: &mut Value) -> bool {
         default::prune_nulls(&self.root, object);
         default::default(&self.root, object)

@@ -26,7 +26,7 @@ pub(super) fn prune_nulls(node: &Node, value: &mut Value) {
     }
 }
 
-/// How much defaults may add to an object, in bytes of JSON. It is twice what is stored of any object, so that nothing
+/// How much defaults may add to an object, in bytes of JSON. It is twice what etcd stores of an object, so that nothing
 /// that could be stored is left without its defaults.
 const MAX_ADDED: usize = 3 << 20;
 

@@ -378,3 +378,45 @@ fn defaults_make_an_object_only_so_large() {
     let length = large.to_string().len();
     assert!((3 << 20..4 << 20).contains(&length), "{length}");
 }
+
+#[test]
+fn a_long_name_above_many_errors_is_not_told_for_each() {
+    let key = "k".repeat(100_000);
+    let length = |errors: &[bowline_machinery::FieldError]| -> usize {
+        errors.iter().map(|error| error.to_string().len()).sum()
+    };
+    let bounds = 1 << 20..2 << 20;
+    let fields: Map<String, Value> = (0..900).map(|index| (format!("f{index}"), json!({}))).collect();
+    let schemas = [
+        json!({"type": "object", "properties": {key.as_str(): {"type": "object", "properties": fields}}}),
+        json!({"type": "object", "properties": {key.as_str(): {"type": "object"}},
+            "not": {"properties": {key.as_str(): {"properties": fields}}}}),
+    ];
+    for schema in schemas {
+        let errors = Schema::compile(&schema, &FieldPath::root()).expect_err("fields without a type");
+        assert!(bounds.contains(&length(&errors)), "{}", length(&errors));
+    }
+
+    let labels: Map<String, Value> = (0..900).map(|index| (format!("-{index}"), "".into())).collect();
+    let of = |items: Value| {
+        json!({"type": "object", "properties": {
+        "spec": {"type": "object", "additionalProperties": items}}})
+    };
+    let rows = [
+        (of(json!({"type": "array", "items": {"type": "string"}})), json!((0..900).collect::<Vec<_>>())),
+        (
+            of(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}})),
+            json!((0..900).chain(0..900).collect::<Vec<_>>()),
+        ),
+        (
+            of(json!({"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true})),
+            json!({"apiVersion": "v1", "kind": "A", "metadata": {"labels": labels}}),
+        ),
+    ];
+    for (schema, value) in rows {
+        let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema");
+        let errors = schema.validate(&json!({"spec": {key.as_str(): value}}), &FieldPath::root());
+        assert!((1 << 19..2 << 20).contains(&length(&errors)), "{}", length(&errors));
+    }
+}
