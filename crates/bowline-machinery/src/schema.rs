@@ -8,6 +8,7 @@ mod default;
 mod defaults;
 mod definition;
 mod embedded;
+mod errors;
 mod field_path;
 mod format;
 mod list;
@@ -109,9 +110,12 @@ impl Schema {
 
     /// Puts defaults where fields are missing, or null without being allowed to. Nulls without a default go first, as
     /// in [`Schema::prune`].
-    pub fn default(&self, object: &mut Value) {
+    ///
+    /// Gives whether all defaults were put. A small object may ask for many large ones, so that no more are put when
+    /// they have added 3 MiB; that is twice what etcd stores of an object.
+    pub fn default(&self, object: &mut Value) -> bool {
         default::prune_nulls(&self.root, object);
-        default::default(&self.root, object);
+        default::default(&self.root, object)
     }
 
     /// What is wrong with a new object: its fields, its embedded resources, and its lists that are sets or maps.

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::errors::Errors;
 use super::node::{Additional, Items, Node};
 use super::unknown::UnknownPaths;
 use super::validate::Validator;
@@ -10,13 +11,13 @@ use crate::{FieldError, FieldPath};
 
 /// What is wrong with the defaults in the schema of a resource.
 pub(super) fn check(root: &Node, path: &FieldPath, must_be_pruned: bool) -> Vec<FieldError> {
-    let mut checker = Checker { errors: Vec::new(), must_be_pruned };
+    let mut checker = Checker { errors: Errors::default(), must_be_pruned };
     checker.resource(root, path);
-    checker.errors
+    checker.errors.into_vec()
 }
 
 struct Checker {
-    errors: Vec<FieldError>,
+    errors: Errors,
     must_be_pruned: bool,
 }
 
@@ -56,6 +57,9 @@ impl Checker {
     }
 
     fn node(&mut self, node: &Node, place: Place<'_>, path: &FieldPath) {
+        if self.errors.is_full() {
+            return;
+        }
         if node.extensions.embedded_resource {
             self.resource(node, path);
         } else {

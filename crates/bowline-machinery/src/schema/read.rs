@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::format::Format;
 use super::node::{Additional, Dependency, Extensions, Items, Limits, Node, Rare, Rule};
-use super::pattern::Pattern;
+use super::pattern::Patterns;
 use crate::{FieldError, FieldPath};
 
 /// How deep schemas may be nested. A JSON parser stops at 128 levels, so no client comes this far.
@@ -25,7 +25,19 @@ const MAX_ERRORS: usize = 100;
 /// # Errors
 /// What has the wrong JSON type, each with its path; or one error for a tree that is too deep or too large.
 pub(super) fn read(schema: &Value, path: &FieldPath) -> Result<Node, Vec<FieldError>> {
-    let mut reader = Reader { errors: Vec::new(), nodes: 0, is_bounded: true };
+    read_among(schema, path, &mut Patterns::default())
+}
+
+/// As [`read`], for one of several schemas that share what they may take for their patterns.
+///
+/// # Errors
+/// As of [`read`].
+pub(super) fn read_among(
+    schema: &Value,
+    path: &FieldPath,
+    patterns: &mut Patterns,
+) -> Result<Node, Vec<FieldError>> {
+    let mut reader = Reader { errors: Vec::new(), nodes: 0, is_bounded: true, patterns };
     let node = reader.node(schema, path, 0);
     if !reader.is_bounded {
         let detail = format!(
@@ -36,13 +48,14 @@ pub(super) fn read(schema: &Value, path: &FieldPath) -> Result<Node, Vec<FieldEr
     if reader.errors.is_empty() { Ok(node) } else { Err(reader.errors) }
 }
 
-struct Reader {
+struct Reader<'p> {
     errors: Vec<FieldError>,
     nodes: usize,
     is_bounded: bool,
+    patterns: &'p mut Patterns,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn node(&mut self, schema: &Value, path: &FieldPath, depth: usize) -> Node {
         self.nodes += 1;
         if depth > MAX_DEPTH || self.nodes > MAX_NODES {
@@ -114,7 +127,10 @@ impl Reader {
             "multipleOf" => limits.multiple_of = self.number(value, at),
             "maxLength" => limits.max_length = self.integer(value, at),
             "minLength" => limits.min_length = self.integer(value, at),
-            "pattern" => limits.pattern = Pattern::new(self.text(value, at)),
+            "pattern" => {
+                let source = self.text(value, at);
+                limits.pattern = self.patterns.pattern(&source);
+            }
             "maxItems" => limits.max_items = self.integer(value, at),
             "minItems" => limits.min_items = self.integer(value, at),
             "uniqueItems" => limits.unique_items = self.flag(value, at),
