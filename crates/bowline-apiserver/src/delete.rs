@@ -2,6 +2,7 @@
 
 mod options;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -32,6 +33,17 @@ enum Grace {
 impl Write<'_> {
     /// Deletes an object, or marks it as to be deleted if something keeps it.
     pub(crate) fn delete(&mut self, name: &str, options: &DeleteOptions) -> Result<Outcome, Status> {
+        self.delete_noting(name, options, &Cell::new(false))
+    }
+
+    /// The same, and sets `committed` once anything is written: an object may be marked, and then be gone or changed by
+    /// somebody else before it is deleted.
+    pub(crate) fn delete_noting(
+        &mut self,
+        name: &str,
+        options: &DeleteOptions,
+        committed: &Cell<bool>,
+    ) -> Result<Outcome, Status> {
         let resource = self.resource;
         let key = object::key(self.namespace, name);
         for _ in 0..ATTEMPTS {
@@ -41,15 +53,16 @@ impl Write<'_> {
             options.check_record(resource, &record.meta.uid, &record.revision.to_string(), name)?;
             let object = resource.decode(&record.body)?;
             let done = if !resource.behaviour.terminates() {
-                self.delete_or_mark(&key, &record, object, options)?
+                self.delete_or_mark(&key, &record, object, options, committed)?
             } else if !is_marked(&object) {
                 self.terminate(&key, &record, object, options)?
             } else if resource.behaviour.is_held(&object) {
                 Some(Outcome::Stored { record, created: false, changed: false })
             } else {
-                self.delete_or_mark(&key, &record, object, options)?
+                self.delete_or_mark(&key, &record, object, options, committed)?
             };
             if let Some(outcome) = done {
+                outcome.note(committed);
                 return Ok(outcome);
             }
         }
@@ -62,6 +75,7 @@ impl Write<'_> {
         record: &Arc<Record<Meta>>,
         mut object: Value,
         options: &DeleteOptions,
+        committed: &Cell<bool>,
     ) -> Result<Option<Outcome>, Status> {
         let grace = self.give_grace(&mut object, options.grace_period_seconds);
         if matches!(grace, Grace::Pending) {
@@ -74,7 +88,11 @@ impl Write<'_> {
             Grace::Given => {
                 let seconds = grace_seconds(&object).unwrap_or(0);
                 let stored = self.resource.behaviour.to_storage(object);
-                match self.commit(key, record, stored)? {
+                let marked = self.commit(key, record, stored)?;
+                if let Some(marked) = &marked {
+                    marked.note(committed);
+                }
+                match marked {
                     // Everybody sees that it is to go before it goes.
                     Some(Outcome::Stored { record, .. }) if !is_kept && seconds == 0 => {
                         Ok(self.remove(key, &record)?.map(|object| self.gone(object)))
@@ -119,16 +137,15 @@ impl Write<'_> {
         let now = self.clock.wall();
         if !is_marked(object) {
             move_generation(object);
-            set_end(object, now + Duration::from_secs(seconds.unsigned_abs()), seconds);
+            set_end(object, later(now, seconds), seconds);
             return Grace::Given;
         }
         match (grace_seconds(object).unwrap_or(0), asked) {
             (0, _) => Grace::None,
             // The grace can only become shorter.
             (present, Some(seconds)) if seconds < present => {
-                let shorter = Duration::from_secs(present.abs_diff(seconds));
                 let end = object::time(meta_str(object, "deletionTimestamp")).unwrap_or(now);
-                let end = end.checked_sub(shorter).unwrap_or(now);
+                let end = later(later(end, present.wrapping_neg()), seconds);
                 if end < now {
                     set_end(object, now, seconds.min(1));
                 } else {
@@ -166,6 +183,15 @@ fn is_marked(object: &Value) -> bool {
 
 fn grace_seconds(object: &Value) -> Option<i64> {
     metadata(object)?.get("deletionGracePeriodSeconds")?.as_i64()
+}
+
+/// So many seconds later. Clients can ask for any number of them: as on kube-apiserver, which counts nanoseconds in 64
+/// bits, more than 292 years wrap around, and the end may lie in the past.
+fn later(time: SystemTime, seconds: i64) -> SystemTime {
+    let nanoseconds = seconds.wrapping_mul(1_000_000_000);
+    let by = Duration::from_nanos(nanoseconds.unsigned_abs());
+    let end = if nanoseconds < 0 { time.checked_sub(by) } else { time.checked_add(by) };
+    end.unwrap_or(time)
 }
 
 fn set_end(object: &mut Value, end: SystemTime, seconds: i64) {
@@ -214,6 +240,20 @@ pub(crate) fn deleted_status(resource: &Resource, object: &Value) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_seconds_than_can_be_counted_wrap_around() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_746_730);
+        for (seconds, end) in [
+            (30, "2026-11-15T12:46:00Z"),
+            (9_223_372_036, "2319-02-25T12:32:46Z"),
+            (9_223_372_037, "1734-08-06T12:58:13Z"),
+            (10_000_000_000, "1759-03-17T06:57:36Z"),
+            (i64::MAX, "2026-11-15T12:45:29Z"),
+        ] {
+            assert_eq!(object::timestamp(later(now, seconds)), end, "{seconds}");
+        }
+    }
 
     fn after(policy: Option<&str>, orphan: Option<bool>, present: &[&str]) -> Vec<String> {
         let options = DeleteOptions {

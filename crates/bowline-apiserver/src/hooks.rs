@@ -12,7 +12,10 @@ use crate::request::Verb;
 #[error("the connection was cut")]
 pub struct Disconnected;
 
-/// Who called what. What is not about a resource has an empty `resource`.
+/// Who called what.
+///
+/// Health, version, discovery and paths that lead nowhere are about no resource: all that is said of one is empty then,
+/// and the verb follows from the method alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
@@ -20,13 +23,15 @@ pub struct Call {
     pub user: String,
     /// The client, as it calls itself.
     pub user_agent: String,
+    /// As it was asked for, without the query.
+    pub path: String,
     /// What is to be done.
     pub verb: Verb,
     /// Empty for the core group.
     pub group: String,
     /// For example `v1`.
     pub version: String,
-    /// For example `pods`.
+    /// For example `pods`; empty if it is about none.
     pub resource: String,
     /// For example `status`.
     pub subresource: Option<String>,
@@ -86,19 +91,30 @@ pub type HookFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Looks at every request, and decides what becomes of it. A hook that takes its time delays only what it was asked
 /// about.
 ///
-/// Each method does nothing unless it is implemented.
+/// Of one request, [`before`](Self::before) comes first, then [`committed`](Self::committed) if it wrote anything, or a
+/// [`frame`](Self::frame) for each event if it is a watch. Each method does nothing unless it is implemented.
+///
+/// # What no hook sees
+/// - A request on a socket whose token is wrong: nobody knows who makes it.
+/// - What the server writes by itself: what is there from the start, and what follows from a custom resource definition
+///   (its conditions, and the deletion of its objects when it goes). A watch shows these as any other change.
 pub trait Hook: Send + Sync + 'static {
-    /// Before a request is looked at any further than who makes it and what it is about.
+    /// Before a request is looked at any further than who makes it and what it is about: whether there is such a
+    /// resource, and whether the user may do this, is not known yet.
     fn before<'a>(&'a self, _call: &'a Call) -> HookFuture<'a, Verdict> {
         Box::pin(std::future::ready(Verdict::Proceed))
     }
 
     /// After a write is committed, before its answer: whoever is refused here does not know that it was done.
+    ///
+    /// Called once for a request, and also if an error is about to be answered although something was written: a
+    /// collection of which only some objects could be deleted, or an eviction that took from a budget and failed then.
+    /// Not called for what changes nothing, nor for a dry run.
     fn committed<'a>(&'a self, _call: &'a Call) -> HookFuture<'a, Verdict> {
         Box::pin(std::future::ready(Verdict::Proceed))
     }
 
-    /// Before a frame of a watch is sent.
+    /// Before a frame of a watch is sent. Those before it have been sent already.
     fn frame<'a>(&'a self, _call: &'a Call, _frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
         Box::pin(std::future::ready(FrameVerdict::Send))
     }

@@ -184,8 +184,13 @@ fn labels(object: &Value) -> Box<[(Box<str>, Box<str>)]> {
 
 /// A time as Kubernetes writes it: seconds, UTC.
 pub(crate) fn timestamp(time: SystemTime) -> String {
-    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let whole = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    let seconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => whole(since),
+        // A part of a second before it belongs to the second before it.
+        Err(until) => -whole(until.duration()) - i64::from(until.duration().subsec_nanos() > 0),
+    };
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
@@ -194,34 +199,35 @@ pub(crate) fn timestamp(time: SystemTime) -> String {
 /// The time that a [timestamp] says.
 pub(crate) fn time(text: &str) -> Option<SystemTime> {
     let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
-    let numbers = |text: &str, separator| -> Option<[u64; 3]> {
-        let numbers: Vec<u64> = text.split(separator).map(str::parse).collect::<Result<_, _>>().ok()?;
-        numbers.try_into().ok()
+    let numbers = |text: &str, separator| -> Option<[i64; 3]> {
+        let numbers: Vec<u32> = text.split(separator).map(str::parse).collect::<Result<_, _>>().ok()?;
+        <[u32; 3]>::try_from(numbers).ok().map(|numbers| numbers.map(i64::from))
     };
     let ([year, month, day], [hour, minute, second]) = (numbers(date, '-')?, numbers(clock, ':')?);
-    let seconds =
-        days(year, month, day)?.checked_mul(86_400)?.checked_add(hour * 3600 + minute * 60 + second)?;
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+    let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    let epoch = SystemTime::UNIX_EPOCH;
+    if seconds < 0 { epoch.checked_sub(distance) } else { epoch.checked_add(distance) }
 }
 
 /// The other way round than [civil].
-fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    let year = if month <= 2 { year.checked_sub(1)? } else { year };
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
     let march_month = (month + 9) % 12;
-    let day_of_year = (153 * march_month + 2) / 5 + day.checked_sub(1)?;
-    let day_of_era = year % 400 * 365 + year % 400 / 4 - year % 400 / 100 + day_of_year;
-    (year / 400 * 146_097 + day_of_era).checked_sub(719_468)
+    let day_of_year = (153 * march_month + 2) / 5 + day - 1;
+    era * 146_097 + year * 365 + year / 4 - year / 100 + day_of_year - 719_468
 }
 
 /// Year, month and day of a number of days since 1970, counted in eras of 400 years that begin on the first of March.
-fn civil(days: u64) -> (u64, u64, u64) {
+fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let march_month = (5 * day + 2) / 153;
     let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day - (153 * march_month + 2) / 5 + 1)
+    (era * 400 + year + i64::from(month <= 2), month, day - (153 * march_month + 2) / 5 + 1)
 }
 
 #[cfg(test)]
@@ -240,13 +246,17 @@ mod tests {
     #[test]
     fn times_are_seconds_in_utc() {
         for (seconds, text) in [
+            (-7_423_729_307, "1734-10-02T04:58:13Z"),
+            (-1, "1969-12-31T23:59:59Z"),
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
             (1_763_203_191, "2025-11-15T10:39:51Z"),
             (4_107_542_399, "2100-02-28T23:59:59Z"),
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
-            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+            let distance = Duration::from_secs(i64::unsigned_abs(seconds));
+            let epoch = SystemTime::UNIX_EPOCH;
+            let at = if seconds < 0 { epoch - distance } else { epoch + distance };
             assert_eq!((timestamp(at).as_str(), time(text)), (text, Some(at)));
         }
     }

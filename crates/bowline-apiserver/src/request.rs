@@ -57,7 +57,7 @@ pub(crate) struct ResourcePath {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// `GET` of an object.
+    /// `GET` of an object, or of what is no resource.
     Get,
     /// `GET` of a collection.
     List,
@@ -73,6 +73,8 @@ pub enum Verb {
     Delete,
     /// `DELETE` of a collection.
     DeleteCollection,
+    /// Any other method. Nothing answers to it.
+    Other,
 }
 
 impl Verb {
@@ -88,6 +90,7 @@ impl Verb {
             Self::Patch => "patch",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
+            Self::Other => "",
         }
     }
 
@@ -108,9 +111,28 @@ impl Verb {
             _ => return None,
         })
     }
+
+    /// Of a request that is not about a resource, or asks of one what it never has.
+    pub(crate) fn of_method(method: &Method) -> Self {
+        match *method {
+            Method::GET | Method::HEAD => Self::Get,
+            Method::POST => Self::Create,
+            Method::PUT => Self::Update,
+            Method::PATCH => Self::Patch,
+            Method::DELETE => Self::Delete,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Target {
+    pub(crate) fn as_resource(&self) -> Option<&ResourcePath> {
+        match self {
+            Self::Resource(path) => Some(path),
+            _ => None,
+        }
+    }
+
     pub(crate) fn of(path: &str) -> Self {
         // A slash is one, however it is written.
         let Ok(path) = percent_decode_str(path).decode_utf8() else { return Self::Nowhere };

@@ -1,5 +1,6 @@
 //! From a request to a resource to its answer: which verb is done by whom.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bowline_machinery::{GroupResource, Status};
@@ -33,9 +34,11 @@ pub(crate) struct Exchange<'a> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: &'a Query,
     pub(crate) body: &'a Bytes,
+    /// Whether it has written anything, whatever it is answered.
+    committed: Cell<bool>,
 }
 
-/// The answer, and whether something was written.
+/// The answer, and whether something was written: what fails halfway has.
 pub(crate) fn answer(
     inner: &Inner,
     call: &Arc<Call>,
@@ -44,11 +47,38 @@ pub(crate) fn answer(
     headers: &HeaderMap,
     query: &Query,
     body: &Bytes,
-) -> Result<(Answer, bool), Status> {
+) -> (Result<Answer, Status>, bool) {
+    match find(inner, call, path) {
+        Ok(Some(resource)) => {
+            let exchange = Exchange {
+                inner,
+                call,
+                user,
+                resource,
+                namespace: path.namespace.as_deref(),
+                name: path.name.as_deref(),
+                headers,
+                query,
+                body,
+                committed: Cell::new(false),
+            };
+            let answer = match &path.subresource {
+                Some(name) => subresource::answer(&exchange, name),
+                None => exchange.main(),
+            };
+            (answer, exchange.committed.get())
+        }
+        Ok(None) => (Ok(Answer::no_page()), false),
+        Err(status) => (Err(status), false),
+    }
+}
+
+/// What a path leads to; `None` where nobody feels responsible.
+fn find(inner: &Inner, call: &Call, path: &ResourcePath) -> Result<Option<Arc<Resource>>, Status> {
     let Some(resource) = inner.registry.find(&path.group, &path.version, &path.resource) else {
         // Nobody feels responsible for what nobody has defined.
         let is_built_in = inner.registry.resources().is_built_in(&path.group);
-        return if is_built_in { Err(Status::no_such_path()) } else { Ok((Answer::no_page(), false)) };
+        return if is_built_in { Err(Status::no_such_path()) } else { Ok(None) };
     };
     if path.overlong {
         return Err(Status::no_such_path());
@@ -65,21 +95,7 @@ pub(crate) fn answer(
         let listable = resource.namespaced && path.namespace.is_none() && path.name.is_none();
         return Err(if listable { method_not_allowed() } else { Status::no_such_path() });
     }
-    let exchange = Exchange {
-        inner,
-        call,
-        user,
-        resource,
-        namespace: path.namespace.as_deref(),
-        name: path.name.as_deref(),
-        headers,
-        query,
-        body,
-    };
-    match &path.subresource {
-        Some(name) => subresource::answer(&exchange, name),
-        None => exchange.main(),
-    }
+    Ok(Some(resource))
 }
 
 /// Built-in kinds know no `HEAD`; to custom ones it is a `GET`.
@@ -92,15 +108,15 @@ pub(crate) fn check_head(inner: &Inner, path: &ResourcePath) -> Result<(), Statu
 }
 
 impl Exchange<'_> {
-    fn main(&self) -> Result<(Answer, bool), Status> {
+    fn main(&self) -> Result<Answer, Status> {
         let verb = self.call.verb;
         if !self.resource.verbs.contains(&verb) {
             return Err(method_not_allowed());
         }
         match (verb, self.name) {
-            (Verb::Get, Some(name)) => self.get(name).map(|answer| (answer, false)),
-            (Verb::List, None) => self.list().map(|answer| (answer, false)),
-            (Verb::Watch, _) => self.watch().map(|answer| (answer, false)),
+            (Verb::Get, Some(name)) => self.get(name),
+            (Verb::List, None) => self.list(),
+            (Verb::Watch, _) => self.watch(),
             (Verb::Create, None) => self.create(),
             (Verb::Update, Some(name)) => self.update(name, Part::Main),
             (Verb::Patch, Some(name)) => self.patch(name, Part::Main),
@@ -154,7 +170,7 @@ impl Exchange<'_> {
         }
     }
 
-    fn create(&self) -> Result<(Answer, bool), Status> {
+    fn create(&self) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("CreateOptions")?;
         negotiate::check_json(self.headers)?;
@@ -170,7 +186,7 @@ impl Exchange<'_> {
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    pub(crate) fn update(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
+    pub(crate) fn update(&self, name: &str, part: Part) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("UpdateOptions")?;
         negotiate::check_json(self.headers)?;
@@ -185,7 +201,7 @@ impl Exchange<'_> {
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    pub(crate) fn patch(&self, name: &str, part: Part) -> Result<(Answer, bool), Status> {
+    pub(crate) fn patch(&self, name: &str, part: Part) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("PatchOptions")?;
         let patch = Patch::parse(self)?;
@@ -194,50 +210,56 @@ impl Exchange<'_> {
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    fn delete(&self, name: &str) -> Result<(Answer, bool), Status> {
+    fn delete(&self, name: &str) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         let options = DeleteOptions::of(self.body, self.query)?;
         let mut write = self.write_with(options.dry_run());
         self.resource.behaviour.check_delete(name)?;
-        let outcome = write.delete(name, &options)?;
+        let outcome = self.delete_by(&mut write, name, &options)?;
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    fn delete_collection(&self) -> Result<(Answer, bool), Status> {
+    fn delete_collection(&self) -> Result<Answer, Status> {
         let rendering = self.rendering()?;
         if let Some(error) = &self.query.list_error {
             return Err(error.clone());
         }
         let options = DeleteOptions::of(self.body, self.query)?;
         let selected = read::select(&self.inner.store, &rendering, self.namespace, self.query)?;
-        let mut committed = false;
         for record in &selected.items {
             let (namespace, name) = object::split_key(&record.key);
             let mut write = self.write_with(options.dry_run());
             write.namespace = namespace;
-            match write.delete(name, &options) {
-                Ok(outcome) => {
-                    committed |= outcome.is_commit();
-                    custom::committed(self.inner, &self.resource, &outcome);
-                }
+            match self.delete_by(&mut write, name, &options) {
+                Ok(outcome) => custom::committed(self.inner, &self.resource, &outcome),
                 // Somebody else was faster: all the same to the client.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
         // What a client gets to see is what was there.
-        Ok((Answer::stream(selected.into_body(rendering)), committed))
+        Ok(Answer::stream(selected.into_body(rendering)))
+    }
+
+    /// Deletes an object, and remembers what was written even if the object could not be deleted.
+    pub(crate) fn delete_by(
+        &self,
+        write: &mut Write<'_>,
+        name: &str,
+        options: &DeleteOptions,
+    ) -> Result<Outcome, Status> {
+        write.delete_noting(name, options, &self.committed)
+    }
+
+    /// Remembers that something was written, if it was.
+    pub(crate) fn note(&self, outcome: &Outcome) {
+        outcome.note(&self.committed);
     }
 
     /// What a client gets to see of a write.
-    pub(crate) fn finish(
-        &self,
-        rendering: &Rendering,
-        outcome: Outcome,
-        warnings: Vec<String>,
-    ) -> (Answer, bool) {
+    pub(crate) fn finish(&self, rendering: &Rendering, outcome: Outcome, warnings: Vec<String>) -> Answer {
+        self.note(&outcome);
         custom::committed(self.inner, &self.resource, &outcome);
-        let committed = outcome.is_commit();
         let mut answer = match outcome {
             Outcome::Stored { record, created, .. } => {
                 Answer::bytes(if created { 201 } else { 200 }, rendering.object(&record.body))
@@ -255,7 +277,7 @@ impl Exchange<'_> {
             }
         };
         answer.warnings = warnings;
-        (answer, committed)
+        answer
     }
 
     fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
@@ -302,6 +324,13 @@ impl Outcome {
             Self::Stored { changed, .. } => *changed,
             Self::Dry { .. } | Self::DryDeleted { .. } => false,
             Self::Deleted { .. } => true,
+        }
+    }
+
+    /// Sets a mark that stays if something was written.
+    pub(crate) fn note(&self, committed: &Cell<bool>) {
+        if self.is_commit() {
+            committed.set(true);
         }
     }
 

@@ -23,7 +23,7 @@ use crate::hooks::{Call, Disconnected, Hook, Verdict};
 use crate::object::Meta;
 use crate::query::Query;
 use crate::registry::Registry;
-use crate::request::{Target, Verb};
+use crate::request::{ResourcePath, Target, Verb};
 use crate::{about, negotiate, rest};
 
 /// The most bytes of a request's body.
@@ -113,34 +113,23 @@ impl ApiServer {
     {
         let inner = &self.inner;
         let query = Query::parse(incoming.uri.query().unwrap_or_default());
+        let call = Arc::new(incoming.call(&query));
+        if let Some(hook) = &inner.hook {
+            obey(hook.before(&call).await)?;
+        }
         let Target::Resource(path) = &incoming.target else {
             incoming.user.authorize_path(&incoming.target, &incoming.method, incoming.uri.path())?;
             let Incoming { target, method, headers, .. } = &incoming;
             return Ok(about::answer(inner, target, method, headers, &query)?);
         };
         incoming.user.authorize(path, &incoming.method, query.watch)?;
-        let Some(verb) = Verb::of(&incoming.method, path, query.watch) else {
+        if Verb::of(&incoming.method, path, query.watch).is_none() {
             return Err(method_not_allowed().into());
-        };
+        }
         if incoming.method == Method::HEAD {
             rest::check_head(inner, path)?;
         }
-        let call = Arc::new(Call {
-            user: incoming.user.name().to_owned(),
-            user_agent: header(&incoming.headers, "user-agent"),
-            verb,
-            group: path.group.clone(),
-            version: path.version.clone(),
-            resource: path.resource.clone(),
-            subresource: path.subresource.clone(),
-            namespace: path.namespace.clone(),
-            name: path.name.clone(),
-            dry_run: query.dry_run.iter().any(|value| !value.is_empty()),
-        });
-        if let Some(hook) = &inner.hook {
-            obey(hook.before(&call).await)?;
-        }
-        let bytes = match verb {
+        let bytes = match call.verb {
             Verb::Get | Verb::List | Verb::Watch => Bytes::new(),
             _ => match inner.clock.timeout(BODY_TIMEOUT, read(body)).await {
                 Ok(bytes) => bytes?,
@@ -148,11 +137,11 @@ impl ApiServer {
             },
         };
         let (answer, committed) =
-            rest::answer(inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes)?;
+            rest::answer(inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes);
         if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
             obey(hook.committed(&call).await)?;
         }
-        Ok(answer)
+        Ok(answer?)
     }
 }
 
@@ -188,6 +177,28 @@ struct Incoming {
     uri: http::Uri,
     headers: HeaderMap,
     user: User,
+}
+
+impl Incoming {
+    fn call(&self, query: &Query) -> Call {
+        let about = self.target.as_resource();
+        let verb = about.and_then(|path| Verb::of(&self.method, path, query.watch));
+        let text = |of: fn(&ResourcePath) -> &String| about.map(of).cloned().unwrap_or_default();
+        let part = |of: fn(&ResourcePath) -> &Option<String>| about.and_then(|path| of(path).clone());
+        Call {
+            user: self.user.name().to_owned(),
+            user_agent: header(&self.headers, "user-agent"),
+            path: self.uri.path().to_owned(),
+            verb: verb.unwrap_or_else(|| Verb::of_method(&self.method)),
+            group: text(|path| &path.group),
+            version: text(|path| &path.version),
+            resource: text(|path| &path.resource),
+            subresource: part(|path| &path.subresource),
+            namespace: part(|path| &path.namespace),
+            name: part(|path| &path.name),
+            dry_run: query.dry_run.iter().any(|value| !value.is_empty()),
+        }
+    }
 }
 
 /// Why there is no ordinary answer.

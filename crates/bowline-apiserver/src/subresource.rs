@@ -10,8 +10,8 @@ use crate::resource::Part;
 use crate::rest::Exchange;
 use crate::server::{Answer, method_not_allowed};
 
-/// The answer, and whether something was written.
-pub(crate) fn answer(exchange: &Exchange<'_>, subresource: &str) -> Result<(Answer, bool), Status> {
+/// What is answered to a request below an object.
+pub(crate) fn answer(exchange: &Exchange<'_>, subresource: &str) -> Result<Answer, Status> {
     let Some(known) = exchange.resource.subresource(subresource) else {
         // What is below custom objects is asked of the object, as kube-apiserver does.
         let custom = exchange.resource.behaviour.items_have_kind();
@@ -47,14 +47,9 @@ pub(crate) fn is_served(name: &str) -> bool {
 }
 
 /// A subresource that is the object itself, of which only a part may be changed.
-fn object_part(
-    exchange: &Exchange<'_>,
-    verb: Verb,
-    name: &str,
-    part: Part,
-) -> Result<(Answer, bool), Status> {
+fn object_part(exchange: &Exchange<'_>, verb: Verb, name: &str, part: Part) -> Result<Answer, Status> {
     match verb {
-        Verb::Get => exchange.get(name).map(|answer| (answer, false)),
+        Verb::Get => exchange.get(name),
         Verb::Update => exchange.update(name, part),
         Verb::Patch => exchange.patch(name, part),
         _ => Err(method_not_allowed()),

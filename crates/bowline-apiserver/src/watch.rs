@@ -177,7 +177,7 @@ impl Stream {
             self.over = true;
             return self.error(&status).await;
         }
-        while self.initial.len() > 0 && self.chunk.len() < CHUNK && !self.over {
+        while self.initial.len() > 0 && self.has_room() && !self.over {
             if let Some(record) = self.initial.next()
                 && self.selection.matches(&record)
             {
@@ -187,13 +187,13 @@ impl Stream {
                 .await?;
             }
         }
-        if self.initial.len() > 0 || self.over {
+        if self.initial.len() > 0 || self.over || !self.has_room() {
             return Ok(());
         }
         if let Some(revision) = self.initial_end.take() {
             return self.bookmark(revision, true).await;
         }
-        while self.chunk.len() < CHUNK && !self.over {
+        while self.has_room() && !self.over {
             let Some(event) = self.pending.next() else { break };
             self.event(&event).await?;
             // However much there is to send, a watch ends when its time is over.
@@ -229,6 +229,12 @@ impl Stream {
             self.bookmark(revision, false).await?;
         }
         Ok(())
+    }
+
+    /// Whether one more frame may go with those that wait to be sent. Where a hook is asked, each goes by itself, so that
+    /// the verdict on one neither delays nor takes back those before it.
+    fn has_room(&self) -> bool {
+        self.chunk.len() < if self.hook.is_some() { 1 } else { CHUNK }
     }
 
     /// The next bookmark comes after a while, or so long before the end that the client can go on from it.

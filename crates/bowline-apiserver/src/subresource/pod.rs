@@ -16,9 +16,10 @@ use crate::write::Change;
 pub(super) use eviction::evict;
 
 /// Puts a pod on a node, once.
-pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<(Answer, bool), Status> {
+pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status> {
     negotiate::check_json(exchange.headers)?;
     let mut write = exchange.write("CreateOptions")?;
+    let checked = exchange.write("CreateOptions")?;
     let binding = parse(exchange.body, "Binding")?;
     if meta_str(&binding, "name") != name {
         return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -43,6 +44,7 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<(Answer, bool)
     }
     let now = object::timestamp(exchange.inner.clock.wall());
     let modify = |pod: Value| {
+        checked.check_bound(&binding, &pod, name)?;
         let binding_of_pods = GroupResource::new("", "pods/binding");
         let conflict = |why: &str| Status::conflict(&binding_of_pods, name, why);
         if metadata(&pod).is_some_and(|metadata| metadata.contains_key("deletionTimestamp")) {
@@ -52,10 +54,15 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<(Answer, bool)
         if !present.is_empty() {
             return Err(conflict(&format!("pod {name} is already assigned to node {present:?}")));
         }
+        let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
+        if gates.is_some_and(|gates| !gates.is_empty()) {
+            return Err(conflict(&format!("pod {name} has non-empty .spec.schedulingGates")));
+        }
         Ok(Decoded { object: bound(pod, &binding, node, &now), complaints: Vec::new() })
     };
     let outcome = write.update(name, Part::Binding, Change::Modify(&modify))?;
-    Ok((Answer::json(201, &done()), outcome.is_commit()))
+    exchange.note(&outcome);
+    Ok(Answer::json(201, &done()))
 }
 
 /// What is told of something that was done and left nothing to show.

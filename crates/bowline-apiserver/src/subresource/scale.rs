@@ -15,14 +15,14 @@ use crate::rest::Exchange;
 use crate::server::{Answer, method_not_allowed};
 use crate::write::{self, Change, Write};
 
-pub(super) fn answer(exchange: &Exchange<'_>, verb: Verb, name: &str) -> Result<(Answer, bool), Status> {
+pub(super) fn answer(exchange: &Exchange<'_>, verb: Verb, name: &str) -> Result<Answer, Status> {
     let scale = exchange.resource.behaviour.scale().ok_or_else(Status::no_such_path)?;
     match verb {
         Verb::Get => {
             let key = object::key(exchange.namespace, name);
             let record = read::get(&exchange.inner.store, &exchange.resource, &key, exchange.query)?;
             let object = exchange.resource.decode(&record.body)?;
-            Ok((Answer::json(200, &scale.of(&object)), false))
+            Ok(Answer::json(200, &scale.of(&object)))
         }
         Verb::Update => {
             negotiate::check_json(exchange.headers)?;
@@ -77,7 +77,7 @@ fn change(
     name: &str,
     scale: &Scale,
     desired: &dyn Fn(&Value) -> Result<Value, Status>,
-) -> Result<(Answer, bool), Status> {
+) -> Result<Answer, Status> {
     let modify = |mut object: Value| {
         let wanted = desired(&scale.of(&object))?;
         let replicas = check(&wanted, name)?;
@@ -93,9 +93,9 @@ fn change(
     };
     let outcome = write.update(name, Part::Main, Change::Modify(&modify))?;
     crate::custom::committed(exchange.inner, &exchange.resource, &outcome);
-    let committed = outcome.is_commit();
+    exchange.note(&outcome);
     let object = outcome.into_object(&exchange.resource)?;
-    Ok((Answer::json(200, &scale.of(&object)), committed))
+    Ok(Answer::json(200, &scale.of(&object)))
 }
 
 fn check(wanted: &Value, name: &str) -> Result<i64, Status> {

@@ -15,18 +15,29 @@ pub(super) const MODIFIED: &str =
 impl Write<'_> {
     /// Who names a uid means that very object.
     pub(crate) fn check_uid(&self, new: &Value, present: &str, name: &str) -> Result<(), Status> {
-        let resource = self.resource;
-        let uid = meta_str(new, "uid");
-        if uid.is_empty() || uid == present {
+        self.check_same("UID", meta_str(new, "uid"), present, name)
+    }
+
+    /// What a binding says of the pod that it is for, it says of that very one.
+    pub(crate) fn check_bound(&self, binding: &Value, pod: &Value, name: &str) -> Result<(), Status> {
+        self.check_uid(binding, meta_str(pod, "uid"), name)?;
+        let [wanted, present] = [binding, pod].map(|object| meta_str(object, "resourceVersion"));
+        self.check_same("ResourceVersion", wanted, present, name)
+    }
+
+    fn check_same(&self, field: &str, wanted: &str, present: &str, name: &str) -> Result<(), Status> {
+        if wanted.is_empty() || wanted == present {
             return Ok(());
         }
+        // The place where kube-apiserver keeps it, which a dry run knows only in part.
+        let registry = if self.dry_run { "" } else { "/registry" };
         let why = format!(
-            "StorageError: invalid object, Code: 4, Key: /registry/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
-             Precondition failed: UID in precondition: {uid}, UID in object meta: {present}",
-            registry_path(resource),
+            "StorageError: invalid object, Code: 4, Key: {registry}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+             Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {present}",
+            registry_path(self.resource),
             object::key(self.namespace, name)
         );
-        Err(Status::conflict(&resource.group_resource(), name, &why))
+        Err(Status::conflict(&self.resource.group_resource(), name, &why))
     }
 
     /// Who names a revision means that state of the object. Whether one was named.

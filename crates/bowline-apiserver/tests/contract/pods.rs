@@ -65,6 +65,48 @@ async fn the_grace_of_a_pod_can_only_become_shorter() {
 }
 
 #[tokio::test]
+async fn more_grace_than_can_be_counted_wraps_around() {
+    let env = Env::new().await;
+    for (seconds, years) in [
+        (i64::MAX, None),
+        (9_223_372_036, Some(2300..3000)),
+        (9_223_372_037, Some(1700..1800)),
+        (10_000_000_000, Some(1700..1800)),
+    ] {
+        let (path, made) = pod(&env, "a", Some("n")).await;
+        let marked = env.delete(&format!("{path}?gracePeriodSeconds={seconds}")).await.expect(200);
+        let metadata = &marked["metadata"];
+        assert_eq!(metadata["deletionGracePeriodSeconds"], seconds);
+        let year =
+            |time: &Value| time.as_str().and_then(|time| time[..4].parse::<i32>().ok()).expect("a time");
+        let end = year(&metadata["deletionTimestamp"]);
+        match years {
+            Some(years) => assert!(years.contains(&end), "{seconds}: {metadata:#}"),
+            // One second ago.
+            None => assert!(
+                (0..=1).contains(&(year(&made["metadata"]["creationTimestamp"]) - end)),
+                "{metadata:#}"
+            ),
+        }
+        let shorter = env.delete(&format!("{path}?gracePeriodSeconds=100")).await.expect(200);
+        assert_eq!(shorter["metadata"]["deletionGracePeriodSeconds"], 100, "{seconds}");
+        let (from, to) = (&made["metadata"]["creationTimestamp"], &shorter["metadata"]["deletionTimestamp"]);
+        let ahead = seconds_between(from, to);
+        assert!((99..115).contains(&ahead), "{seconds}: {shorter:#}");
+        done_with(&env, &path).await;
+    }
+    // The same for what the pod itself asks for.
+    let spec = json!({
+        "containers": [{"name": "c", "image": "i"}], "nodeName": "n", "terminationGracePeriodSeconds": i64::MAX,
+    });
+    env.post(&env.core("pods"), json!({"metadata": {"name": "a"}, "spec": spec})).await.expect(201);
+    let path = env.core("pods/a");
+    let marked = env.delete(&path).await.expect(200);
+    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], i64::MAX);
+    done_with(&env, &path).await;
+}
+
+#[tokio::test]
 async fn a_pod_that_runs_nowhere_goes_at_once() {
     let env = Env::new().await;
     let (waiting, made) = pod(&env, "a", None).await;
@@ -169,6 +211,62 @@ async fn a_pod_is_bound_once() {
     env.delete(&path).await.expect(200);
     let message = format!("{begin}pod a is being deleted, cannot be assigned to a host");
     env.post(&format!("{path}/binding"), binding).await.expect_status(409, "Conflict", &message);
+    done_with(&env, &path).await;
+}
+
+#[tokio::test]
+async fn a_binding_is_for_the_very_pod_that_it_names() {
+    let env = Env::new().await;
+    let (path, made) = pod(&env, "a", None).await;
+    let (uid, revision) = (&made["metadata"]["uid"], &made["metadata"]["resourceVersion"]);
+    let text = |value: &Value| value.as_str().expect("it is text").to_owned();
+    let wrong_uid = format!("UID in precondition: b, UID in object meta: {}", text(uid));
+    let wrong_revision = |sent| {
+        format!("ResourceVersion in precondition: {sent}, ResourceVersion in object meta: {}", text(revision))
+    };
+    for (field, sent, why) in [
+        ("uid", "b", &wrong_uid),
+        ("resourceVersion", "1", &wrong_revision("1")),
+        ("resourceVersion", "0", &wrong_revision("0")),
+        ("resourceVersion", "x", &wrong_revision("x")),
+    ] {
+        for (query, registry) in [("", "/registry"), ("?dryRun=All", "")] {
+            let mut binding = json!({"metadata": {"name": "a"}, "target": {"name": "n"}});
+            binding["metadata"][field] = sent.into();
+            let message = format!(
+                "Operation cannot be fulfilled on pods \"a\": StorageError: invalid object, Code: 4, Key: \
+                 {registry}/pods/{}/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {why}",
+                env.namespace
+            );
+            let answer = env.post(&format!("{path}/binding{query}"), binding).await;
+            let status = answer.expect_status(409, "Conflict", &message);
+            assert_eq!(status["details"], json!({"name": "a", "kind": "pods"}));
+        }
+    }
+    let metadata = json!({"name": "a", "uid": uid, "resourceVersion": revision});
+    let binding = json!({"metadata": metadata, "target": {"name": "n"}});
+    env.post(&format!("{path}/binding"), binding.clone()).await.expect(201);
+    // That it is another one now comes before that it is on a node already.
+    let status = env.post(&format!("{path}/binding"), binding).await.expect(409);
+    assert_eq!(status["details"]["kind"], "pods");
+    done_with(&env, &path).await;
+}
+
+#[tokio::test]
+async fn a_pod_behind_gates_is_not_bound() {
+    let env = Env::new().await;
+    let path = env.core("pods");
+    let spec = json!({"containers": [{"name": "c", "image": "i"}], "schedulingGates": [{"name": "a.b/c"}]});
+    env.post(&path, json!({"metadata": {"name": "a"}, "spec": spec})).await.expect(201);
+    let path = format!("{path}/a");
+    let binding = json!({"metadata": {"name": "a"}, "target": {"name": "n"}});
+    let message =
+        "Operation cannot be fulfilled on pods/binding \"a\": pod a has non-empty .spec.schedulingGates";
+    let answer = env.post(&format!("{path}/binding"), binding.clone()).await;
+    let status = answer.expect_status(409, "Conflict", message);
+    assert_eq!(status["details"], json!({"name": "a", "kind": "pods/binding"}));
+    env.merge(&path, json!({"spec": {"schedulingGates": null}})).await.expect(200);
+    env.post(&format!("{path}/binding"), binding).await.expect(201);
     done_with(&env, &path).await;
 }
 

@@ -20,7 +20,7 @@ use crate::write::{self, Change};
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// Deletes a pod, unless a disruption budget forbids it.
-pub(in crate::subresource) fn evict(exchange: &Exchange<'_>, name: &str) -> Result<(Answer, bool), Status> {
+pub(in crate::subresource) fn evict(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status> {
     negotiate::check_json(exchange.headers)?;
     write::check_options(exchange.query, &exchange.query.dry_run, "CreateOptions")?;
     let eviction = parse(exchange.body, "Eviction")?;
@@ -45,8 +45,8 @@ pub(in crate::subresource) fn evict(exchange: &Exchange<'_>, name: &str) -> Resu
     if !options.dry_run() {
         tell(exchange, name, &options)?;
     }
-    let outcome = write.delete(name, &options)?;
-    Ok((Answer::json(201, &done()), outcome.is_commit()))
+    exchange.delete_by(&mut write, name, &options)?;
+    Ok(Answer::json(201, &done()))
 }
 
 /// Pods that run, or will, need a budget; others may go at any time.
@@ -132,7 +132,9 @@ fn spend(
     };
     let mut write = exchange.write_with(dry_run);
     write.resource = budgets;
-    write.update(meta_str(budget, "name"), Part::Status, Change::Modify(&modify)).map(|_| ())
+    let spent = write.update(meta_str(budget, "name"), Part::Status, Change::Modify(&modify))?;
+    exchange.note(&spent);
+    Ok(())
 }
 
 /// Whether a budget has a disruption left.
@@ -183,7 +185,9 @@ fn tell(exchange: &Exchange<'_>, name: &str, options: &DeleteOptions) -> Result<
         Ok(Decoded { object: pod, complaints: Vec::new() })
     };
     let mut write = exchange.write_with(false);
-    write.update(name, Part::Status, Change::Modify(&modify)).map(|_| ())
+    let told = write.update(name, Part::Status, Change::Modify(&modify))?;
+    exchange.note(&told);
+    Ok(())
 }
 
 /// Sets a condition; one that says the same already stays as it is.
