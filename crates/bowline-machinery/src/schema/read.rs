@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::errors::Errors;
 use super::format::Format;
 use super::node::{Additional, Dependency, Extensions, Items, Limits, Node, Rare, Rule};
 use super::pattern::Patterns;
@@ -16,9 +17,6 @@ const MAX_DEPTH: usize = 128;
 
 /// How many schemas may be in one tree.
 const MAX_NODES: usize = 65_536;
-
-/// How much is told about what has the wrong type.
-const MAX_ERRORS: usize = 100;
 
 /// Reads a schema.
 ///
@@ -37,7 +35,7 @@ pub(super) fn read_among(
     path: &FieldPath,
     patterns: &mut Patterns,
 ) -> Result<Node, Vec<FieldError>> {
-    let mut reader = Reader { errors: Vec::new(), nodes: 0, is_bounded: true, patterns };
+    let mut reader = Reader { errors: Errors::default(), nodes: 0, is_bounded: true, patterns };
     let node = reader.node(schema, path, 0);
     if !reader.is_bounded {
         let detail = format!(
@@ -45,11 +43,12 @@ pub(super) fn read_among(
         );
         return Err(vec![FieldError::forbidden(path, detail)]);
     }
-    if reader.errors.is_empty() { Ok(node) } else { Err(reader.errors) }
+    let errors = reader.errors.into_vec();
+    if errors.is_empty() { Ok(node) } else { Err(errors) }
 }
 
 struct Reader<'p> {
-    errors: Vec<FieldError>,
+    errors: Errors,
     nodes: usize,
     is_bounded: bool,
     patterns: &'p mut Patterns,
@@ -290,7 +289,7 @@ impl Reader<'_> {
     }
 
     fn wrong(&mut self, at: &FieldPath, value: &Value, detail: &str) {
-        if self.errors.len() < MAX_ERRORS {
+        if !self.errors.is_full() {
             self.errors.push(FieldError::type_invalid(at, value.clone(), detail));
         }
     }
