@@ -44,10 +44,9 @@ impl Admission<'_> {
         let resources = self.registry.resources();
         let Some(resource) = resources.any(&resource.group, &resource.resource) else { return Vec::new() };
         let Ok(listing) = self.store.list(resource.table, List::default()) else { return Vec::new() };
-        let holding = listing
-            .items
-            .iter()
-            .filter(|record| record.body.windows(text.len()).any(|window| window == text));
+        let holding = listing.items.iter().filter(|record| {
+            record.body.windows(text.len()).any(|window| window.first() == text.first() && window == text)
+        });
         holding.filter_map(|record| resource.decode(&record.body).ok()).collect()
     }
 

@@ -19,7 +19,11 @@ pub(crate) fn committed(inner: &Inner, resource: &Resource, outcome: &Outcome) {
     }
     if definition::is_definition(&resource.gvk) {
         lifecycle::definition_changed(inner, outcome.name());
-    } else if resource.behaviour.items_have_kind() && matches!(outcome, Outcome::Deleted { .. }) {
-        lifecycle::object_deleted(inner, resource);
+    } else if resource.behaviour.items_have_kind() {
+        match outcome {
+            Outcome::Deleted { .. } => lifecycle::object_deleted(inner, resource),
+            Outcome::Stored { created: true, .. } => lifecycle::object_created(inner, resource),
+            _ => {}
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use bowline_machinery::Status;
 use bowline_storage::{Contents, Record, Revision};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -84,6 +85,9 @@ pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
+/// The most bytes of an object at rest.
+const MAX_STORED: usize = 1536 * 1024;
+
 /// Bytes with a place for the revision.
 pub(crate) struct Template {
     bytes: Vec<u8>,
@@ -122,6 +126,14 @@ impl Template {
         serde_json::to_writer(&mut self.bytes, name).expect("text can always be written to memory");
         self.bytes.push(b':');
         serde_json::to_writer(&mut self.bytes, value).expect("a value can always be written to memory");
+    }
+
+    /// Refuses what etcd would refuse to store, in its words.
+    pub(crate) fn check_size(&self) -> Result<(), Status> {
+        if self.bytes.len() <= MAX_STORED {
+            return Ok(());
+        }
+        Err(Status::failure(500, "", "etcdserver: request is too large"))
     }
 
     /// Whether a record holds the same but for its revision.

@@ -117,6 +117,9 @@ pub(crate) struct Selected {
     pub(crate) items: Vec<Arc<Record<Meta>>>,
 }
 
+/// How much is read at a time, at least, to find what a selector wants.
+const AT_LEAST: usize = 500;
+
 /// Reads a list.
 pub(crate) fn list(
     store: &Store,
@@ -153,23 +156,35 @@ pub(crate) fn select(
         let after = last.and_then(|last| last.strip_prefix(&prefix)).unwrap_or_default().to_owned();
         ContinueToken { at, after }.encode()
     };
+    // With a selector, a page is full only when enough of what was read is selected: more and more is read at a time.
+    let mut wanted = match page.limit {
+        Some(limit) if !selection.is_everything() => Some(limit.max(AT_LEAST)),
+        limit => limit,
+    };
     let (revision, remaining) = loop {
-        // With a selector, a page is full only when enough of what was read is selected.
-        let wanted = page.limit.map(|limit| limit - items.len()).and_then(NonZeroUsize::new);
-        let list = List { prefix: &prefix, after: from.as_deref(), at, limit: wanted };
+        let limit_of_read = wanted.and_then(NonZeroUsize::new);
+        let list = List { prefix: &prefix, after: from.as_deref(), at, limit: limit_of_read };
         let listing = store.list(resource.table, list).map_err(|error| match error {
             ListError::Future { newest, at } => Status::too_large_resource_version(at.get(), newest.get()),
             _ if page.after.is_some() => expired().with_continue(token(None, from.as_deref())),
             _ => Status::expired("The resourceVersion for the provided list is too old."),
         })?;
         at = Some(listing.revision);
-        if let Some(last) = listing.items.last() {
-            from = Some(last.key.to_string());
+        let mut left = listing.items.len() + listing.remaining;
+        for record in listing.items {
+            if items.len() >= limit {
+                break;
+            }
+            left -= 1;
+            from = Some(record.key.to_string());
+            if selection.matches(&record) {
+                items.push(record);
+            }
         }
-        items.extend(listing.items.into_iter().filter(|record| selection.matches(record)));
-        if listing.remaining == 0 || items.len() >= limit {
-            break (listing.revision, listing.remaining);
+        if left == 0 || items.len() >= limit {
+            break (listing.revision, left);
         }
+        wanted = wanted.map(|wanted| wanted.saturating_mul(2));
     };
     let continue_token = (remaining > 0).then(|| token(at, from.as_deref()));
     let remaining = (remaining > 0 && selection.is_everything()).then_some(remaining);

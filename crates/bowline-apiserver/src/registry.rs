@@ -78,6 +78,18 @@ impl Resources {
         self.groups.get(group)?.versions.iter().find_map(|version| version.resources.get(plural))
     }
 
+    /// A custom resource in any of its versions.
+    pub(crate) fn custom(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        let versions = self.groups.get(group)?.versions.iter();
+        versions.filter_map(|version| version.resources.get(plural)).find(|resource| is_custom(resource))
+    }
+
+    /// Whether a version of a group is built in: no definition can add to it.
+    pub(crate) fn is_built_in_version(&self, group: &str, version: &str) -> bool {
+        let found = self.version(group, version);
+        found.is_some_and(|version| version.resources.values().any(|resource| !is_custom(resource)))
+    }
+
     pub(crate) fn insert(&mut self, resource: Resource) {
         let GroupVersion { group, version } = resource.gvk.group_version();
         let group = self.groups.entry(group).or_default();
@@ -93,17 +105,21 @@ impl Resources {
         }
     }
 
-    /// Removes a resource in all versions; versions and groups that are then empty go, too.
-    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+    /// Removes a custom resource in all versions; versions and groups that are then empty go, too.
+    pub(crate) fn remove_custom(&mut self, group: &str, plural: &str) {
         let Some(known) = self.groups.get_mut(group) else { return };
         for version in &mut known.versions {
-            version.resources.remove(plural);
+            version.resources.retain(|name, resource| name != plural || !is_custom(resource));
         }
         known.versions.retain(|version| !version.resources.is_empty());
         if known.versions.is_empty() {
             self.groups.remove(group);
         }
     }
+}
+
+fn is_custom(resource: &Resource) -> bool {
+    resource.behaviour.items_have_kind()
 }
 
 /// The order of versions, ascending: `foo1` < `v1alpha1` < `v1beta1` < `v1` < `v2`.

@@ -242,6 +242,16 @@ pub(crate) trait Behaviour: Send + Sync {
         false
     }
 
+    /// Whether the kind itself is to go.
+    fn is_terminating(&self) -> bool {
+        false
+    }
+
+    /// Whether the fields that objects are selected by are those that were kept when they were stored.
+    fn fields_are_kept(&self) -> bool {
+        true
+    }
+
     /// What keeps every object of the kind from going at once.
     fn cleanup_finalizer(&self) -> Option<&'static str> {
         None

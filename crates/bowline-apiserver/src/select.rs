@@ -1,5 +1,7 @@
 //! Which objects a client wants to see.
 
+use std::sync::Arc;
+
 use bowline_machinery::{FieldOperator, FieldRequirement, FieldSelector, LabelSelector, Labels, Status};
 use bowline_storage::Record;
 
@@ -19,6 +21,8 @@ pub(crate) struct Selection {
     fields: FieldSelector,
     /// What the fields of the selector are called where the objects' fields are kept.
     names: Vec<(String, String)>,
+    /// Whose fields have to be looked up in the objects, because what was kept of them may be of another time.
+    read_from: Option<Arc<Resource>>,
 }
 
 impl Selectors {
@@ -45,7 +49,7 @@ impl Selectors {
     }
 
     /// What they select of a kind.
-    pub(crate) fn of(self, resource: &Resource) -> Result<Selection, Status> {
+    pub(crate) fn of(self, resource: &Arc<Resource>) -> Result<Selection, Status> {
         let Self { labels, fields } = self;
         let mut names = Vec::new();
         for requirement in fields.requirements() {
@@ -53,7 +57,9 @@ impl Selectors {
             let meant = resource.behaviour.field_named(field).map_err(Status::bad_request)?;
             names.push((field.clone(), meant));
         }
-        Ok(Selection { labels, fields, names })
+        let is_kept = |meant: &str| matches!(meant, "metadata.name" | "metadata.namespace");
+        let reads = !resource.behaviour.fields_are_kept() && !names.iter().all(|(_, meant)| is_kept(meant));
+        Ok(Selection { labels, fields, names, read_from: reads.then(|| resource.clone()) })
     }
 }
 
@@ -66,18 +72,33 @@ impl Selection {
         if self.is_everything() {
             return true;
         }
+        if !self.labels.matches(&record.meta) {
+            return false;
+        }
         let (namespace, name) = object::split_key(&record.key);
+        let read = self.read_from.as_ref().map(|resource| {
+            let object = resource.decode(&record.body).unwrap_or_default();
+            resource.behaviour.fields(&object)
+        });
         let value = |asked: &str| {
             let meant = self.names.iter().find(|(name, _)| name == asked).map(|(_, meant)| meant.as_str())?;
             match meant {
                 "metadata.name" => Some(name),
                 "metadata.namespace" => namespace,
-                field => {
-                    record.meta.fields.iter().find(|(known, _)| **known == *field).map(|(_, value)| &**value)
-                }
+                field => match &read {
+                    Some(read) => {
+                        read.iter().find(|(known, _)| known == field).map(|(_, value)| value.as_str())
+                    }
+                    None => record
+                        .meta
+                        .fields
+                        .iter()
+                        .find(|(known, _)| **known == *field)
+                        .map(|(_, value)| &**value),
+                },
             }
         };
-        self.labels.matches(&record.meta) && self.fields.matches(value)
+        self.fields.matches(value)
     }
 }
 

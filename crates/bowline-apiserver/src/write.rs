@@ -83,7 +83,8 @@ impl Write<'_> {
         self.check_namespace(&mut object)?;
         resource.behaviour.admit(&self.admission(), Part::Main, &mut object, None)?;
         let revision = meta_str(&object, "resourceVersion").to_owned();
-        let generated = meta_str(&object, "name").is_empty() && !meta_str(&object, "generateName").is_empty();
+        let generates = !meta_str(&object, "generateName").is_empty();
+        let generated = generates && meta_str(&object, "name").is_empty();
         for attempt in 1.. {
             let mut object = object.clone();
             if generated {
@@ -105,22 +106,33 @@ impl Write<'_> {
             self.warnings.extend(resource.behaviour.warnings(&object));
             if self.dry_run {
                 return match self.store.get(resource.table, &key) {
-                    Some(_) => Err(Status::already_exists(&resource.group_resource(), &name)),
+                    Some(_) => Err(self.already_exists(generates, &name)),
                     None => Ok(Outcome::Dry { object, created: true }),
                 };
             }
             let stored = resource.behaviour.to_storage(object);
             let (template, make) = object::contents(resource, &stored);
+            template.check_size()?;
             match self.store.put(resource.table, &key, None, |revision| make(&template, revision)) {
                 Ok(record) => return Ok(Outcome::Stored { record, created: true, changed: true }),
                 Err(WriteError::Mismatch { .. }) if generated && attempt < NAMES => {}
                 Err(WriteError::Mismatch { .. }) => {
-                    return Err(Status::already_exists(&resource.group_resource(), &name));
+                    return Err(self.already_exists(generates, &name));
                 }
                 Err(_) => return Err(Status::no_such_path()),
             }
         }
         Err(Status::internal("names ran out"))
+    }
+
+    /// What is told about a name that is taken; whoever may generate another is asked to try again.
+    fn already_exists(&self, generates: bool, name: &str) -> Status {
+        let mut status = Status::already_exists(&self.resource.group_resource(), name);
+        if generates {
+            status.message.push_str(", the server was not able to generate a unique name for the object");
+            status.details.get_or_insert_default().retry_after_seconds = 1;
+        }
+        status
     }
 
     /// Changes an object, or makes it where the kind allows that.
@@ -202,6 +214,7 @@ impl Write<'_> {
             let object = resource.behaviour.from_storage(stored);
             return Ok(Some(Outcome::Dry { object, created: false }));
         }
+        template.check_size()?;
         match self.store.put(resource.table, key, Some(record.revision), |revision| make(&template, revision))
         {
             Ok(record) => Ok(Some(Outcome::Stored { record, created: false, changed: true })),

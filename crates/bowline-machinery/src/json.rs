@@ -1,6 +1,7 @@
 //! JSON from a client: parsed into a [`Value`], with what strict decoding has to say about duplicate fields. Owns the
 //! limits of what is read; unknown fields are a schema's to tell.
 
+mod depth;
 mod order;
 mod replace;
 mod syntax;
@@ -11,6 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
+pub(crate) use self::depth::is_nested_within;
 pub use self::order::sort_by_place;
 use self::replace::replaced;
 use self::syntax::syntax_error;

@@ -10,7 +10,7 @@ use serde_json::Value;
 pub use json::JsonPatch;
 pub use merge::MergePatch;
 
-use crate::{JsonError, Status};
+use crate::{JsonError, MAX_JSON_DEPTH, Status};
 
 /// How many operations a JSON patch may have.
 pub const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
@@ -40,21 +40,28 @@ pub enum PatchError {
         /// In the words of `evanphx/json-patch`. kube-apiserver keeps them to itself.
         message: String,
     },
+    /// An operation of a JSON patch that would make the object deeper than any that can be read.
+    #[error(
+        "operation {operation} of the patch would nest objects and lists more than {MAX_JSON_DEPTH} levels deep"
+    )]
+    TooDeep {
+        /// Which one, counted from 0.
+        operation: usize,
+    },
 }
 
 impl PatchError {
-    /// What kube-apiserver answers: 400, 413, and 422 for a patch that does not apply, without saying why.
+    /// What kube-apiserver answers: 400, 413, and 422 for a patch that does not apply, without saying why. One that
+    /// goes too deep is told so, also with 422.
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
             Self::Malformed { message } => Status::bad_request(message),
             Self::TooManyOperations { .. } => Status::too_large(format!("Request entity too large: {self}")),
             Self::DoesNotApply { .. } => {
-                let message = "the server rejected our request due to an error in our request";
-                let mut status = Status::failure(422, "Invalid", message);
-                status.details = Some(Box::default());
-                status
+                unprocessable("the server rejected our request due to an error in our request")
             }
+            Self::TooDeep { .. } => unprocessable(&self.to_string()),
         }
     }
 
@@ -73,6 +80,12 @@ impl From<JsonError> for PatchError {
     fn from(error: JsonError) -> Self {
         Self::malformed(error.to_string())
     }
+}
+
+fn unprocessable(message: &str) -> Status {
+    let mut status = Status::failure(422, "Invalid", message);
+    status.details = Some(Box::default());
+    status
 }
 
 /// What Go says about a value that does not fit a type.

@@ -8,6 +8,7 @@ mod default;
 mod defaults;
 mod definition;
 mod embedded;
+mod errors;
 mod field_path;
 mod format;
 mod list;
@@ -21,6 +22,7 @@ mod prune;
 mod ratchet;
 mod read;
 mod structural;
+mod unknown;
 mod uri;
 mod validate;
 
@@ -30,6 +32,7 @@ use crate::{FieldError, FieldPath};
 use node::Node;
 use openapi::Strictness;
 use ratchet::Correlation;
+use unknown::UnknownPaths;
 use validate::Validator;
 
 pub use definition::{default_crd, validate_crd, validate_crd_update};
@@ -84,15 +87,15 @@ impl Schema {
 
     /// The paths of the fields that [`Schema::prune`] and [`Schema::coerce`] would remove because they do not know
     /// them: `spec.list[0].name`. Those of the object's own metadata are not among them.
+    ///
+    /// At most 100, and fewer if they are long: when 64 KiB of text are told, no more are. If there is one, one is told.
     #[must_use]
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
         let mut paths = prune::unknown_fields(&self.root, object, true);
-        let mut embedded = Vec::new();
+        let pruned = paths.len();
         // What cannot be read is `coerce`'s to tell.
-        let _ = embedded::coerce(&self.root, &mut object.clone(), false, &FieldPath::root(), &mut embedded);
-        embedded.sort_unstable();
-        paths.extend(embedded);
-        paths
+        let _ = embedded::coerce(&self.root, &mut object.clone(), false, &FieldPath::root(), &mut paths);
+        paths.into_sorted(pruned)
     }
 
     /// Brings the metadata of embedded resources into the form that Kubernetes gives it: without unknown fields, and
@@ -102,14 +105,17 @@ impl Schema {
     /// The first thing in an embedded resource's type or metadata that is of the wrong type. Kubernetes answers it
     /// with a 400, as any body that it cannot read.
     pub fn coerce(&self, object: &mut Value) -> Result<(), FieldError> {
-        embedded::coerce(&self.root, object, false, &FieldPath::root(), &mut Vec::new())
+        embedded::coerce(&self.root, object, false, &FieldPath::root(), &mut UnknownPaths::default())
     }
 
     /// Puts defaults where fields are missing, or null without being allowed to. Nulls without a default go first, as
     /// in [`Schema::prune`].
-    pub fn default(&self, object: &mut Value) {
+    ///
+    /// Gives whether all defaults were put. A small object may ask for many large ones, so that no more are put when
+    /// they have added 3 MiB; that is twice what etcd stores of an object.
+    pub fn default(&self, object: &mut Value) -> bool {
         default::prune_nulls(&self.root, object);
-        default::default(&self.root, object);
+        default::default(&self.root, object)
     }
 
     /// What is wrong with a new object: its fields, its embedded resources, and its lists that are sets or maps.

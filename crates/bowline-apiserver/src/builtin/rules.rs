@@ -7,6 +7,7 @@ mod namespace;
 mod pod;
 mod service;
 mod small;
+mod unsupported;
 
 use bowline_machinery::{
     FieldError, GroupResource, GroupVersionKind, NameValidator, Status, default_crd, name_is_dns_label,
@@ -126,6 +127,7 @@ impl Rules {
                 returns_deleted: true,
                 terminates: true,
                 is_held: namespace::is_held,
+                warnings: unsupported::namespace,
                 ..plain
             },
             "Pod" => Self {
@@ -163,7 +165,7 @@ impl Rules {
             },
             "PodTemplate" => Self { generation: Generation::Spec, returns_deleted: true, ..plain },
             "ReplicationController" => Self { generation: Generation::Spec, scale: true, ..plain },
-            "ResourceQuota" => Self { returns_deleted: true, ..plain },
+            "ResourceQuota" => Self { returns_deleted: true, warnings: unsupported::quota, ..plain },
             "Service" => Self {
                 admit: service::admit,
                 alone: true,
@@ -263,10 +265,12 @@ impl Rules {
                 unconditional_update: false,
                 qualified_finalizers: false,
                 status_metadata: StatusMetadata::Kept,
+                warnings: unsupported::api_service,
                 prepare_create: small::begin_api_service,
                 ..plain
             },
             ("admissionregistration.k8s.io", _) => Self {
+                warnings: unsupported::admission,
                 generation: Generation::Spec,
                 unconditional_update: false,
                 qualified_finalizers: false,

@@ -139,6 +139,14 @@ impl Behaviour for Custom {
         self.scale.clone()
     }
 
+    fn is_terminating(&self) -> bool {
+        self.is_terminating
+    }
+
+    fn fields_are_kept(&self) -> bool {
+        self.reads_as_stored
+    }
+
     fn check_create(&self, name: &str) -> Result<(), Status> {
         if !self.is_terminating {
             return Ok(());

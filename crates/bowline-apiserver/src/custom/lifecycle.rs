@@ -1,14 +1,16 @@
 //! How definitions come into force and go. Everything here follows from what is stored, under one lock, so that it does
 //! not matter in which order two writers get here.
 
+use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError};
 
 use bowline_machinery::{FieldPath, GroupResource, GroupVersionKind, Schema};
-use bowline_storage::List;
+use bowline_storage::{List, TableId};
 use serde_json::{Value, json};
 
 use super::behaviour::Custom;
-use super::definition::{CLEANUP_FINALIZER, Definition, set_condition};
+use super::definition::{CLEANUP_FINALIZER, Definition, condition, set_condition};
+use crate::decode::Decoded;
 use crate::delete::DeleteOptions;
 use crate::object::{self, child_mut, finalizers, set_finalizers};
 use crate::query::Query;
@@ -16,7 +18,6 @@ use crate::request::Verb;
 use crate::resource::{Names, Part, Resource, Scale, Subresource};
 use crate::server::Inner;
 use crate::write::{Change, Write};
-use crate::{decode::Decoded, registry::Resources};
 
 const VERBS: [Verb; 8] = [
     Verb::Delete,
@@ -35,32 +36,66 @@ pub(crate) fn definition_changed(inner: &Inner, name: &str) {
     let Some(definitions) = definitions(inner) else { return };
     let Some(crd) = stored(inner, &definitions, name) else {
         withdraw(inner, name);
-        return;
+        drop(guard);
+        return reconsider(inner, &definitions, name);
     };
     let definition = Definition::new(&crd);
+    let before = definition.names("/status/acceptedNames");
     let accepted = accept_names(inner, &definitions, &crd);
     let established = definition.is_established() || accepted.is_ok();
     if established {
-        publish(inner, &crd, &accepted.clone().unwrap_or_else(|_| definition.names("/status/acceptedNames")));
+        publish(inner, &crd, accepted.as_ref().unwrap_or(&before));
     }
     // Only once it is served does it say so.
     write_conditions(inner, &definitions, name, &accepted);
+    let frees_names =
+        !before.plural.is_empty() && accepted.as_ref().is_ok_and(|accepted| *accepted != before);
     let terminating = definition.is_terminating();
     drop(guard);
+    if frees_names {
+        reconsider(inner, &definitions, name);
+    }
     if terminating {
         clean_up(inner, &definitions, &crd);
     }
 }
 
+/// Names became free: other definitions of the group may have waited for them.
+fn reconsider(inner: &Inner, definitions: &Resource, name: &str) {
+    let Some((_, group)) = name.split_once('.') else { return };
+    let Ok(listing) = inner.store.list(definitions.table, List::default()) else { return };
+    for record in listing.items.iter().filter(|record| &*record.key != name) {
+        let Ok(crd) = definitions.decode(&record.body) else { continue };
+        let refused =
+            condition(&crd, "NamesAccepted").is_some_and(|condition| condition["status"] == "False");
+        if refused && Definition::new(&crd).group() == group {
+            definition_changed(inner, &record.key);
+        }
+    }
+}
+
 /// A definition that is to go may have waited for this object.
 pub(crate) fn object_deleted(inner: &Inner, resource: &Resource) {
-    let Some(definitions) = definitions(inner) else { return };
-    let name = resource.group_resource().to_string();
-    if let Some(crd) = stored(inner, &definitions, &name)
-        && Definition::new(&crd).is_terminating()
-    {
-        finish(inner, &definitions, &crd);
+    let Some((definitions, crd)) = terminating(inner, resource) else { return };
+    finish(inner, &definitions, &crd);
+}
+
+/// A definition may have begun to go while this object was being made.
+pub(crate) fn object_created(inner: &Inner, resource: &Resource) {
+    let Some((definitions, crd)) = terminating(inner, resource) else { return };
+    clean_up(inner, &definitions, &crd);
+}
+
+/// The definition of a resource, if it is to go.
+fn terminating(inner: &Inner, resource: &Resource) -> Option<(Arc<Resource>, Value)> {
+    let resources = inner.registry.resources();
+    let current = resources.custom(&resource.gvk.group, &resource.names.plural)?;
+    if !current.behaviour.is_terminating() {
+        return None;
     }
+    let definitions = definitions(inner)?;
+    let crd = stored(inner, &definitions, &resource.group_resource().to_string())?;
+    Definition::new(&crd).is_terminating().then_some((definitions, crd))
 }
 
 fn definitions(inner: &Inner) -> Option<Arc<Resource>> {
@@ -72,12 +107,18 @@ fn stored(inner: &Inner, definitions: &Resource, name: &str) -> Option<Value> {
     definitions.decode(&record.body).ok()
 }
 
+/// Where the objects of a definition are kept: two definitions of one name have nothing in common.
+fn table(inner: &Inner, definition: &Definition<'_>) -> TableId {
+    inner.store.create_table(&format!("custom:{}", definition.text("/metadata/uid")))
+}
+
 /// A definition is gone: its resource is no longer served, and what it stored is forgotten.
 fn withdraw(inner: &Inner, name: &str) {
     let Some((plural, group)) = name.split_once('.') else { return };
-    let table = |resources: &Resources| resources.any(group, plural).map(|resource| resource.table);
-    let Some(table) = table(&inner.registry.resources()) else { return };
-    inner.registry.update(|resources| resources.remove(group, plural));
+    let Some(table) = inner.registry.resources().custom(group, plural).map(|resource| resource.table) else {
+        return;
+    };
+    inner.registry.update(|resources| resources.remove_custom(group, plural));
     inner.store.drop_table(table);
 }
 
@@ -127,33 +168,51 @@ fn accept_names(inner: &Inner, definitions: &Resource, crd: &Value) -> Result<Na
 /// Serves every version that is to be served.
 fn publish(inner: &Inner, crd: &Value, names: &Names) {
     let definition = Definition::new(crd);
-    let table = inner.store.create_table(definition.name());
-    let empty = inner.store.list(table, List::default()).is_ok_and(|listing| listing.items.is_empty());
-    let schemas: Vec<_> = definition.versions().map(|version| &version["schema"]).collect();
+    let table = table(inner, &definition);
+    let empty = is_empty(inner, table);
+    let schemas: Vec<_> = definition.versions().map(schema_text).collect();
     let one_schema = schemas.windows(2).all(|pair| pair[0] == pair[1]);
     let before = inner.registry.resources();
+    let replaced = before.custom(definition.group(), &names.plural).map(|resource| resource.table);
     let resources: Vec<_> = definition
         .versions()
         .enumerate()
         .filter(|(_, version)| version["served"] == true)
+        // What is built in is not replaced.
+        .filter(|(_, version)| {
+            !before.is_built_in_version(definition.group(), version["name"].as_str().unwrap_or_default())
+        })
         .filter_map(|(index, version)| {
             let path = FieldPath::new("spec.versions").index(index).child("schema.openAPIV3Schema");
             let schema = Schema::compile(&version["schema"]["openAPIV3Schema"], &path).ok()?;
             let known = before.find(definition.group(), version["name"].as_str()?, &names.plural);
             // Objects that were stored under another schema are not what this one would make of them.
-            let same = known
-                .is_some_and(|known| known.schema_text.as_deref() == Some(&version["schema"].to_string()));
-            let unchanged = known.is_some_and(|known| known.behaviour.reads_as_stored());
+            let same = known.is_some_and(|known| known.schema_text.as_deref() == Some(&schema_text(version)));
+            let unchanged =
+                known.is_some_and(|known| known.table == table && known.behaviour.reads_as_stored());
             let reads_as_stored = one_schema && (empty || same && unchanged);
             Some(resource(&definition, version, names, schema, table, reads_as_stored))
         })
         .collect();
     inner.registry.update(|registered| {
-        registered.remove(definition.group(), &names.plural);
+        registered.remove_custom(definition.group(), &names.plural);
         for resource in resources {
             registered.insert(resource);
         }
     });
+    if let Some(replaced) = replaced.filter(|replaced| *replaced != table) {
+        inner.store.drop_table(replaced);
+    }
+}
+
+/// What decides how objects of a version are stored, and what is kept beside them.
+fn schema_text(version: &Value) -> String {
+    format!("{} {}", version["schema"], version["selectableFields"])
+}
+
+fn is_empty(inner: &Inner, table: TableId) -> bool {
+    let one = List { limit: NonZeroUsize::new(1), ..List::default() };
+    inner.store.list(table, one).is_ok_and(|listing| listing.items.is_empty())
 }
 
 fn resource(
@@ -161,7 +220,7 @@ fn resource(
     version: &Value,
     names: &Names,
     schema: Schema,
-    table: bowline_storage::TableId,
+    table: TableId,
     reads_as_stored: bool,
 ) -> Resource {
     let version_name = version["name"].as_str().unwrap_or_default();
@@ -197,7 +256,7 @@ fn resource(
         table,
         verbs: VERBS.to_vec(),
         head: Resource::head(kind, &gvk.group_version().to_string()),
-        schema_text: Some(version["schema"].to_string()),
+        schema_text: Some(schema_text(version)),
         behaviour: Box::new(Custom {
             gvk: gvk.clone(),
             group_resource: GroupResource::new(definition.group(), &names.plural),
@@ -280,7 +339,7 @@ fn stripped(mut object: Value) -> Decoded {
 fn clean_up(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
     let definition = Definition::new(crd);
     let plural = definition.text("/spec/names/plural");
-    if let Some(resource) = inner.registry.resources().any(definition.group(), plural).cloned()
+    if let Some(resource) = inner.registry.resources().custom(definition.group(), plural).cloned()
         && let Ok(listing) = inner.store.list(resource.table, List::default())
     {
         let query = Query::default();
@@ -298,9 +357,8 @@ fn clean_up(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
 /// Lets a definition go that is to go, if none of its objects is left.
 fn finish(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
     let definition = Definition::new(crd);
-    let table = inner.store.create_table(definition.name());
-    let left = inner.store.list(table, List::default()).map_or(0, |listing| listing.items.len());
-    if left > 0 || !finalizers(crd).iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
+    let waits = finalizers(crd).iter().any(|finalizer| finalizer == CLEANUP_FINALIZER);
+    if !waits || !is_empty(inner, table(inner, &definition)) {
         return;
     }
     let modify = |mut crd: Value| {
@@ -312,7 +370,7 @@ fn finish(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
     let gone =
         write(inner, definitions, &query).update(definition.name(), Part::Status, Change::Modify(&modify));
     if gone.is_ok_and(|outcome| matches!(outcome, crate::write::Outcome::Deleted { .. })) {
-        let _guard = inner.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        withdraw(inner, definition.name());
+        // Whatever is stored under its name by now comes into force.
+        definition_changed(inner, definition.name());
     }
 }

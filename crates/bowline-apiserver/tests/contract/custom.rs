@@ -498,3 +498,74 @@ async fn a_watch_of_custom_objects_shows_them_in_its_version() {
     assert_eq!(events[0]["object"]["apiVersion"], format!("{}/v2", defined.group));
     assert_eq!(events[0]["object"]["kind"], "Widget");
 }
+
+#[tokio::test]
+async fn a_definition_does_not_replace_what_is_built_in() {
+    let env = Env::new().await;
+    let leases = env.group("coordination.k8s.io/v1", "leases");
+    env.post(&leases, json!({"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}})).await.expect(201);
+    // Only one case may do this on a server that all share.
+    let name = "leases.coordination.k8s.io";
+    let crd = json!({
+        "metadata": {
+            "name": name,
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        },
+        "spec": {
+            "group": "coordination.k8s.io",
+            "scope": "Namespaced",
+            "names": {"plural": "leases", "kind": "Lease"},
+            "versions": [version("v1", &anything())],
+        },
+    });
+    env.post(DEFINITIONS, crd).await.expect(201);
+    let read = env.get(&format!("{leases}/a")).await.expect(200);
+    assert_eq!(read["spec"]["holderIdentity"], "me");
+    env.delete(&path(name)).await.expect(200);
+    env.until(&path(name), |answer| answer.code == 404).await;
+    let read = env.get(&format!("{leases}/a")).await.expect(200);
+    assert_eq!(read["spec"]["holderIdentity"], "me");
+    // Neither was it another resource in between.
+    let bad =
+        env.post(&leases, json!({"metadata": {"name": "b"}, "spec": {"leaseDurationSeconds": -1}})).await;
+    assert_eq!(bad.code, 422);
+}
+
+#[tokio::test]
+async fn a_definition_gets_its_names_when_they_become_free() {
+    let env = Env::new().await;
+    let (defined, first) = definition(&env, json!([version("v1", &anything())]));
+    env.post(DEFINITIONS, first.clone()).await.expect(201);
+    established(&env, &defined).await;
+    let mut second = first;
+    let name = format!("gadgets.{}", defined.group);
+    second["metadata"]["name"] = name.clone().into();
+    second["spec"]["names"]["plural"] = "gadgets".into();
+    second["spec"]["names"]["singular"] = "gadget".into();
+    env.post(DEFINITIONS, second).await.expect(201);
+    env.until(&path(&name), |answer| answer.body["status"]["conditions"][0]["status"] == "False").await;
+    env.delete(&path(&defined.name)).await.expect(200);
+    let is_established = |crd: &Value| {
+        let conditions = crd["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+    };
+    env.until(&path(&name), |answer| is_established(&answer.body)).await;
+}
+
+#[tokio::test]
+async fn objects_can_be_selected_by_fields_that_are_named_later() {
+    let env = Env::new().await;
+    let spec = json!({"spec": {"type": "object", "properties": {"colour": {"type": "string"}}}});
+    let before = version("v1", &schema(spec));
+    let defined = define(&env, json!([before])).await;
+    env.post(&defined.objects, widget(&defined, "a", json!({"spec": {"colour": "red"}}))).await.expect(201);
+    env.post(&defined.objects, widget(&defined, "b", json!({"spec": {"colour": "blue"}}))).await.expect(201);
+    let mut after = before;
+    after["selectableFields"] = json!([{"jsonPath": ".spec.colour"}]);
+    env.merge(&path(&defined.name), json!({"spec": {"versions": [after]}})).await.expect(200);
+    let selecting = format!("{}?fieldSelector=spec.colour%3Dred", defined.objects);
+    let list = env.until(&selecting, |answer| answer.code == 200).await.expect(200);
+    let names: Vec<_> =
+        list["items"].as_array().expect("items").iter().map(|item| &item["metadata"]["name"]).collect();
+    assert_eq!(names, ["a"]);
+}

@@ -175,3 +175,26 @@ async fn a_watch_shows_what_happens_in_order() {
     let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap_or_default()).collect();
     assert_eq!(kinds, ["ADDED", "MODIFIED", "DELETED"]);
 }
+
+#[tokio::test]
+async fn an_object_that_is_too_large_to_be_stored_is_refused() {
+    let env = Env::new().await;
+    let group = "x".repeat(1000);
+    let rules: Vec<_> =
+        (0..2000).map(|_| json!({"apiGroups": [group], "resources": ["a"], "verbs": ["get"]})).collect();
+    let role = json!({"metadata": {"name": "a"}, "rules": rules});
+    let path = env.group("rbac.authorization.k8s.io/v1", "roles");
+    env.post(&path, role).await.expect_status(500, "", "etcdserver: request is too large");
+}
+
+#[tokio::test]
+async fn whoever_may_generate_another_name_is_told_so_when_one_is_taken() {
+    let env = Env::new().await;
+    let path = env.core("configmaps");
+    let named = json!({"metadata": {"name": "a", "generateName": "a-"}});
+    env.post(&path, named.clone()).await.expect(201);
+    let message =
+        "configmaps \"a\" already exists, the server was not able to generate a unique name for the object";
+    let status = env.post(&path, named).await.expect_status(409, "AlreadyExists", message);
+    assert_eq!(status["details"]["retryAfterSeconds"], 1);
+}

@@ -30,7 +30,7 @@ impl FieldPath {
     /// A field of the object at this path.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self::new(name) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() { Self::new(name) } else { self.with(&[".", name]) }
     }
 
     /// An item of the list at this path.
@@ -42,7 +42,16 @@ impl FieldPath {
     /// A value of the map at this path.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        self.with(&["[", key, "]"])
+    }
+
+    /// Joined by hand: validation makes many paths, and hardly ever prints one.
+    fn with(&self, parts: &[&str]) -> Self {
+        let mut text =
+            String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+        text.push_str(&self.0);
+        text.extend(parts.iter().copied());
+        Self(text)
     }
 
     /// As text; empty for the object itself.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::operation::Document;
+use super::operation::{Document, Refusal};
 use super::{MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, PatchError, mistyped};
 use crate::json::{ParsedJson, parse_json};
 use crate::quote::quoted;
@@ -66,15 +66,19 @@ impl JsonPatch {
     ///
     /// # Errors
     /// [`PatchError::DoesNotApply`] for the first operation that cannot be done or whose test fails, and when copies
-    /// add more than [`MAX_JSON_PATCH_COPY`] bytes.
+    /// add more than [`MAX_JSON_PATCH_COPY`] bytes; [`PatchError::TooDeep`] for the first that would put something
+    /// deeper than [`MAX_JSON_DEPTH`](crate::MAX_JSON_DEPTH).
     pub fn apply(&self, object: &Value) -> Result<Value, PatchError> {
         self.apply_within(object, MAX_JSON_PATCH_COPY)
     }
 
     pub(super) fn apply_within(&self, object: &Value, copy_limit: usize) -> Result<Value, PatchError> {
         let mut document = Document::new(object.clone(), copy_limit);
-        for operation in &self.operations {
-            document.run(operation).map_err(|message| PatchError::DoesNotApply { message })?;
+        for (index, operation) in self.operations.iter().enumerate() {
+            document.run(operation).map_err(|refusal| match refusal {
+                Refusal::DoesNotApply(message) => PatchError::DoesNotApply { message },
+                Refusal::TooDeep => PatchError::TooDeep { operation: index },
+            })?;
         }
         Ok(document.into_value())
     }

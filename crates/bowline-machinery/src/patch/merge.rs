@@ -4,7 +4,8 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use super::{PatchError, mistyped};
-use crate::json::{ParsedJson, parse_json};
+use crate::MAX_JSON_DEPTH;
+use crate::json::{ParsedJson, is_nested_within, parse_json};
 
 /// Fields to set, and fields to remove.
 ///
@@ -42,12 +43,18 @@ impl MergePatch {
     /// A patch from its value.
     ///
     /// # Errors
-    /// If it is neither an object nor a list.
+    /// If it is neither an object nor a list, or nested deeper than [`MAX_JSON_DEPTH`].
     pub fn from_value(patch: Value) -> Result<Self, PatchError> {
+        if !is_nested_within(&patch, MAX_JSON_DEPTH) {
+            let message = format!("a patch must not be nested more than {MAX_JSON_DEPTH} levels deep");
+            return Err(PatchError::malformed(message));
+        }
         if patch.is_object() || patch.is_array() { Ok(Self { patch }) } else { Err(invalid()) }
     }
 
     /// The object as the patch leaves it. A patch that is a list takes the object's place.
+    ///
+    /// It is as deep as the object or the patch, whichever is deeper: what a patch sets is as far down as in the patch.
     #[must_use]
     pub fn apply(&self, object: &Value) -> Value {
         let mut result = object.clone();
@@ -65,7 +72,7 @@ fn invalid() -> PatchError {
     PatchError::malformed("Invalid JSON Patch")
 }
 
-/// As deep as parsing let the patch be nested.
+/// As deep as the patch may be nested.
 fn merge(current: &mut Value, mut patch: Value) {
     match (current, &mut patch) {
         (Value::Object(current), Value::Object(patch)) => merge_objects(current, std::mem::take(patch)),

@@ -5,6 +5,8 @@ use std::num::IntErrorKind;
 use serde_json::{Map, Value};
 
 use super::mistyped;
+use crate::MAX_JSON_DEPTH;
+use crate::json::is_nested_within;
 use crate::quote::quoted;
 
 const MISSING: &str = "missing value";
@@ -18,7 +20,20 @@ pub(super) struct Document {
 }
 
 type Operation = Map<String, Value>;
-type Done<T = ()> = Result<T, String>;
+type Done<T = (), E = String> = Result<T, E>;
+
+/// Why an operation was not done.
+pub(super) enum Refusal {
+    DoesNotApply(String),
+    /// What it puts in its place would be deeper than [`MAX_JSON_DEPTH`].
+    TooDeep,
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self::DoesNotApply(message)
+    }
+}
 
 impl Document {
     pub(super) fn new(root: Value, copy_limit: usize) -> Self {
@@ -29,25 +44,27 @@ impl Document {
         self.root
     }
 
-    pub(super) fn run(&mut self, operation: &Operation) -> Done {
+    /// What it leaves is as deep as [`MAX_JSON_DEPTH`] at most, if it found the document so.
+    pub(super) fn run(&mut self, operation: &Operation) -> Done<(), Refusal> {
         match operation.get("op").and_then(Value::as_str) {
             Some("add") => self.add(operation),
-            Some("remove") => self.remove(operation),
+            Some("remove") => Ok(self.remove(operation)?),
             Some("replace") => self.replace(operation),
             Some("move") => self.r#move(operation),
             Some("copy") => self.copy(operation),
-            Some("test") => self.test(operation),
-            other => Err(format!("Unexpected kind: {}", other.unwrap_or("unknown"))),
+            Some("test") => Ok(self.test(operation)?),
+            other => Err(format!("Unexpected kind: {}", other.unwrap_or("unknown")).into()),
         }
     }
 
-    fn add(&mut self, operation: &Operation) -> Done {
+    fn add(&mut self, operation: &Operation) -> Done<(), Refusal> {
         let path = path(operation).map_err(|_| format!("add operation failed to decode path: {MISSING}"))?;
         let missing = || format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}");
         let (container, key) = self.find(path).ok_or_else(missing)?;
-        container
-            .add(&key, value(operation))
-            .map_err(|error| format!("error in add for path: '{path}': {error}"))
+        let value = value(operation);
+        fits(path, &value)?;
+        container.add(&key, value).map_err(|error| format!("error in add for path: '{path}': {error}"))?;
+        Ok(())
     }
 
     fn remove(&mut self, operation: &Operation) -> Done {
@@ -60,13 +77,14 @@ impl Document {
         removed.map(|_| ()).map_err(|error| format!("error in remove for path: '{path}': {error}"))
     }
 
-    fn replace(&mut self, operation: &Operation) -> Done {
+    fn replace(&mut self, operation: &Operation) -> Done<(), Refusal> {
         let path =
             path(operation).map_err(|error| format!("replace operation failed to decode path: {error}"))?;
         let value = value(operation);
+        fits(path, &value)?;
         if path.is_empty() {
             if !(value.is_object() || value.is_array()) {
-                return Err("replace operation value must be object or array: %!w(<nil>)".to_owned());
+                return Err("replace operation value must be object or array: %!w(<nil>)".to_owned().into());
             }
             self.root = value;
             return Ok(());
@@ -76,10 +94,11 @@ impl Document {
         };
         let (container, key) = self.find(path).ok_or_else(|| missing("path"))?;
         container.get(&key).map_err(|_| missing("key"))?;
-        container.set(&key, value).map_err(|error| format!("error in remove for path: '{path}': {error}"))
+        container.set(&key, value).map_err(|error| format!("error in remove for path: '{path}': {error}"))?;
+        Ok(())
     }
 
-    fn r#move(&mut self, operation: &Operation) -> Done {
+    fn r#move(&mut self, operation: &Operation) -> Done<(), Refusal> {
         let from =
             from(operation).map_err(|error| format!("move operation failed to decode from: {error}"))?;
         let missing = |what: &str, place: &str| {
@@ -91,10 +110,15 @@ impl Document {
         let path =
             path(operation).map_err(|error| format!("move operation failed to decode path: {error}"))?;
         let (container, key) = self.find(path).ok_or_else(|| missing("destination", path))?;
-        container.add(&key, value).map_err(|error| format!("error in move for path: '{path}': {error}"))
+        // What goes no further down than it was fits where it was before; it need not be measured.
+        if steps(path) > steps(from) {
+            fits(path, &value)?;
+        }
+        container.add(&key, value).map_err(|error| format!("error in move for path: '{path}': {error}"))?;
+        Ok(())
     }
 
-    fn copy(&mut self, operation: &Operation) -> Done {
+    fn copy(&mut self, operation: &Operation) -> Done<(), Refusal> {
         let from =
             from(operation).map_err(|error| format!("copy operation failed to decode from: {error}"))?;
         let missing = |what: &str, place: &str| {
@@ -106,7 +130,7 @@ impl Document {
         let copy = found.cloned().unwrap_or_default();
         let path = path(operation).map_err(|_| format!("copy operation failed to decode path: {MISSING}"))?;
         if self.find(path).is_none() {
-            return Err(missing("destination", path));
+            return Err(missing("destination", path).into());
         }
         if !copy.is_null() {
             self.copied += copy.to_string().len();
@@ -115,10 +139,15 @@ impl Document {
             return Err(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {}",
                 self.copied, self.copy_limit
-            ));
+            )
+            .into());
         }
         let (container, key) = self.find(path).ok_or_else(|| missing("destination", path))?;
-        container.add(&key, copy).map_err(|error| format!("error while adding value during copy: {error}"))
+        fits(path, &copy)?;
+        container
+            .add(&key, copy)
+            .map_err(|error| format!("error while adding value during copy: {error}"))?;
+        Ok(())
     }
 
     fn test(&mut self, operation: &Operation) -> Done {
@@ -147,6 +176,17 @@ impl Document {
         }
         Some((container, decoded(key)))
     }
+}
+
+/// How many levels are above the place that a path leads to.
+fn steps(path: &str) -> usize {
+    path.matches('/').count()
+}
+
+/// Whether a value in the place that a path leads to is no deeper than what can be read.
+fn fits(path: &str, value: &Value) -> Done<(), Refusal> {
+    let left = MAX_JSON_DEPTH.checked_sub(steps(path));
+    if left.is_some_and(|left| is_nested_within(value, left)) { Ok(()) } else { Err(Refusal::TooDeep) }
 }
 
 /// An object or a list.

@@ -156,3 +156,74 @@ fn a_merge_patch_sets_and_removes() {
         assert_eq!(MergePatch::from_value(patch.clone()).unwrap().apply(&object), expected, "{patch}");
     }
 }
+
+/// A list in a list in a list.
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(0), |inner, _| json!([inner]))
+}
+
+fn patched(object: &Value, operations: Value) -> Result<Value, PatchError> {
+    JsonPatch::from_value(operations).unwrap().apply(object)
+}
+
+#[test]
+fn no_operation_puts_anything_deeper_than_can_be_read() {
+    let object = json!({"a": nested(99), "b": [[]]});
+    let below = |levels| format!("/b/0{}", "/0".repeat(levels));
+    let rows = [
+        (json!({"op": "add", "path": below(1), "value": nested(123)}), true),
+        (json!({"op": "add", "path": below(1), "value": nested(124)}), false),
+        (json!({"op": "replace", "path": "/b/0", "value": nested(124)}), true),
+        (json!({"op": "replace", "path": "/b/0", "value": nested(125)}), false),
+        (json!({"op": "replace", "path": "", "value": nested(126)}), true),
+        (json!({"op": "replace", "path": "", "value": nested(127)}), false),
+    ];
+    for (operation, is_done) in rows {
+        match patched(&object, json!([operation])) {
+            Ok(result) => {
+                assert!(is_done);
+                assert_eq!(crate::parse_json(result.to_string().as_bytes()).unwrap().value, result);
+            }
+            Err(error) => {
+                assert!(!is_done);
+                assert_eq!(error, PatchError::TooDeep { operation: 0 });
+            }
+        }
+    }
+    for op in ["copy", "move"] {
+        for (levels, is_done) in [(26, true), (27, false)] {
+            let operations = json!([
+                {"op": "add", "path": "/c", "value": nested(levels)},
+                {"op": op, "from": "/a", "path": format!("/c{}", "/0".repeat(levels))},
+            ]);
+            assert_eq!(patched(&object, operations).is_ok(), is_done, "{op} {levels}");
+        }
+    }
+}
+
+#[test]
+fn copies_into_their_own_deepest_place_end_with_an_error() {
+    let (mut operations, mut levels) = (Vec::new(), 99);
+    for _ in 0..10 {
+        let path = format!("/a{}", "/0".repeat(levels));
+        operations.push(json!({"op": "copy", "from": "/a", "path": path}));
+        levels *= 2;
+    }
+    let error = patched(&json!({"a": nested(99)}), operations.into()).unwrap_err();
+    assert_eq!(error, PatchError::TooDeep { operation: 0 });
+    let status = error.status();
+    assert_eq!((status.code, status.reason.as_str()), (422, "Invalid"));
+    assert_eq!(
+        status.message,
+        "operation 0 of the patch would nest objects and lists more than 126 levels deep"
+    );
+}
+
+#[test]
+fn a_merge_patch_is_no_deeper_than_can_be_read() {
+    let object = json!({"a": 1});
+    let patch = MergePatch::from_value(json!({"a": nested(125)})).unwrap();
+    assert!(crate::parse_json(patch.apply(&object).to_string().as_bytes()).is_ok());
+    let error = MergePatch::from_value(json!({"a": nested(126)})).unwrap_err();
+    assert_eq!(error.to_string(), "a patch must not be nested more than 126 levels deep");
+}

@@ -26,39 +26,79 @@ pub(super) fn prune_nulls(node: &Node, value: &mut Value) {
     }
 }
 
-/// Puts defaults where fields are missing, or null without being allowed to.
-pub(super) fn default(node: &Node, value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for (name, property) in &node.properties {
-                if let Some(default) = &property.default
-                    && fields.get(name).is_none_or(|value| value.is_null() && !property.nullable)
-                {
-                    fields.insert(name.clone(), default.clone());
+/// How much defaults may add to an object, in bytes of JSON. It is twice what etcd stores of an object, so that nothing
+/// that could be stored is left without its defaults.
+const MAX_ADDED: usize = 3 << 20;
+
+/// Puts defaults where fields are missing, or null without being allowed to. Whether all were put: when
+/// [`MAX_ADDED`] is passed the rest is left out.
+pub(super) fn default(node: &Node, value: &mut Value) -> bool {
+    let mut defaulter = Defaulter { added: 0 };
+    defaulter.value(node, value);
+    !defaulter.is_full()
+}
+
+struct Defaulter {
+    added: usize,
+}
+
+impl Defaulter {
+    fn is_full(&self) -> bool {
+        self.added > MAX_ADDED
+    }
+
+    fn value(&mut self, node: &Node, value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for (name, property) in &node.properties {
+                    if let Some(default) = &property.default
+                        && fields.get(name).is_none_or(|value| value.is_null() && !property.nullable)
+                        && !self.is_full()
+                    {
+                        self.added += name.len() + length(default);
+                        fields.insert(name.clone(), default.clone());
+                    }
+                }
+                for (name, value) in fields.iter_mut() {
+                    if let Some(property) = node.properties.get(name) {
+                        self.value(property, value);
+                    } else if let Some(additional) = node.additional_schema() {
+                        self.element(additional, value);
+                    }
                 }
             }
-            for (name, value) in fields.iter_mut() {
-                if let Some(property) = node.properties.get(name) {
-                    default(property, value);
-                } else if let Some(additional) = node.additional_schema() {
-                    element(additional, value);
+            Value::Array(items) => {
+                if let Some(item) = node.item() {
+                    for value in items {
+                        self.element(item, value);
+                    }
                 }
             }
+            _ => {}
         }
-        Value::Array(items) => {
-            if let Some(item) = node.item() {
-                for value in items {
-                    element(item, value);
-                }
-            }
+    }
+
+    fn element(&mut self, node: &Node, value: &mut Value) {
+        if let Some(default) = &node.default
+            && value.is_null()
+            && !node.nullable
+            && !self.is_full()
+        {
+            self.added += length(default);
+            *value = default.clone();
         }
-        _ => {}
+        self.value(node, value);
     }
 }
 
-fn element(node: &Node, value: &mut Value) {
-    if value.is_null() && !node.nullable {
-        *value = node.default.clone().unwrap_or_default();
+/// No more than the length of a value as JSON, and no less than a part of it. As deep as a schema may be nested.
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().fold(2, |sum, item| sum + length(item)),
+        Value::Object(fields) => {
+            fields.iter().fold(2, |sum, (name, value)| sum + name.len() + 3 + length(value))
+        }
     }
-    default(node, value);
 }

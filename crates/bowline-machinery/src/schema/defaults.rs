@@ -2,20 +2,22 @@
 
 use serde_json::{Map, Value};
 
+use super::errors::Errors;
 use super::node::{Additional, Items, Node};
+use super::unknown::UnknownPaths;
 use super::validate::Validator;
 use super::{embedded, prune};
 use crate::{FieldError, FieldPath};
 
 /// What is wrong with the defaults in the schema of a resource.
 pub(super) fn check(root: &Node, path: &FieldPath, must_be_pruned: bool) -> Vec<FieldError> {
-    let mut checker = Checker { errors: Vec::new(), must_be_pruned };
+    let mut checker = Checker { errors: Errors::default(), must_be_pruned };
     checker.resource(root, path);
-    checker.errors
+    checker.errors.into_vec()
 }
 
 struct Checker {
-    errors: Vec<FieldError>,
+    errors: Errors,
     must_be_pruned: bool,
 }
 
@@ -55,6 +57,9 @@ impl Checker {
     }
 
     fn node(&mut self, node: &Node, place: Place<'_>, path: &FieldPath) {
+        if self.errors.is_full() {
+            return;
+        }
         if node.extensions.embedded_resource {
             self.resource(node, path);
         } else {
@@ -96,10 +101,11 @@ impl Checker {
             fields.entry("apiVersion").or_insert_with(|| "validation/v1".into());
         }
         let root = FieldPath::root();
-        let errors = match embedded::coerce(place.resource, &mut object, true, &root, &mut Vec::new()) {
-            Err(error) => vec![error],
-            Ok(()) => embedded::validate(place.resource, &object, true, &root),
-        };
+        let errors =
+            match embedded::coerce(place.resource, &mut object, true, &root, &mut UnknownPaths::default()) {
+                Err(error) => vec![error],
+                Ok(()) => embedded::validate(place.resource, &object, true, &root),
+            };
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         let text = match texts.as_slice() {
             [] => return Some(default.clone()),
@@ -122,7 +128,7 @@ impl Checker {
         let mut pruned = default.clone();
         prune::prune(node, &mut pruned, is_resource);
         let mut coerced = default.clone();
-        let outcome = embedded::coerce(node, &mut coerced, is_resource, path, &mut Vec::new());
+        let outcome = embedded::coerce(node, &mut coerced, is_resource, path, &mut UnknownPaths::default());
         if self.must_be_pruned && pruned != *default {
             self.errors.push(FieldError::invalid(path, coerced.clone(), "must not have unknown fields"));
         }
@@ -142,7 +148,13 @@ pub(super) fn prepare(node: &mut Node) {
         let is_resource = node.extensions.embedded_resource;
         prune::prune(node, &mut default, is_resource);
         // What cannot be coerced was refused when the schema was checked.
-        let _ = embedded::coerce(node, &mut default, is_resource, &FieldPath::root(), &mut Vec::new());
+        let _ = embedded::coerce(
+            node,
+            &mut default,
+            is_resource,
+            &FieldPath::root(),
+            &mut UnknownPaths::default(),
+        );
         node.default = Some(default);
     }
     node.properties.values_mut().for_each(prepare);

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::errors::Errors;
 use super::metadata;
 use super::node::Node;
-use super::problem::MAX_PROBLEMS;
+use super::unknown::UnknownPaths;
 use crate::{FieldError, FieldPath, name_is_path_segment, validate_dns1035_label, validate_object_meta};
 
 /// Brings the metadata of embedded resources into the form that Kubernetes gives it: unknown fields gone, empty ones
@@ -17,7 +18,7 @@ pub(super) fn coerce(
     value: &mut Value,
     is_resource: bool,
     path: &FieldPath,
-    unknown: &mut Vec<String>,
+    unknown: &mut UnknownPaths,
 ) -> Result<(), FieldError> {
     match value {
         Value::Object(fields) => {
@@ -48,7 +49,7 @@ fn coerce_meta(
     name: &str,
     value: &mut Value,
     path: &FieldPath,
-    unknown: &mut Vec<String>,
+    unknown: &mut UnknownPaths,
 ) -> Result<(), FieldError> {
     match name {
         "apiVersion" | "kind" if !value.is_string() => {
@@ -58,7 +59,9 @@ fn coerce_meta(
             let path = path.child("metadata");
             let decoded = metadata::decode(value)
                 .map_err(|message| FieldError::invalid(&path, value.clone(), message))?;
-            unknown.extend(decoded.unknown.iter().map(|field| format!("{path}.{field}")));
+            for field in &decoded.unknown {
+                unknown.add(|| format!("{path}.{field}"));
+            }
             *value = Value::Object(decoded.metadata);
             Ok(())
         }
@@ -68,13 +71,13 @@ fn coerce_meta(
 
 /// What is wrong with the types and metadata of embedded resources.
 pub(super) fn validate(node: &Node, value: &Value, is_resource: bool, path: &FieldPath) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     walk(node, value, is_resource, path, &mut errors);
-    errors
+    errors.into_vec()
 }
 
-fn walk(node: &Node, value: &Value, is_resource: bool, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    if errors.len() >= MAX_PROBLEMS {
+fn walk(node: &Node, value: &Value, is_resource: bool, path: &FieldPath, errors: &mut Errors) {
+    if errors.is_full() {
         return;
     }
     match value {
@@ -101,7 +104,7 @@ fn walk(node: &Node, value: &Value, is_resource: bool, path: &FieldPath, errors:
     }
 }
 
-fn resource(value: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn resource(value: &Value, path: &FieldPath, errors: &mut Errors) {
     for name in ["apiVersion", "kind"] {
         let at = path.child(name);
         match value.get(name) {
@@ -124,7 +127,14 @@ fn resource(value: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
             let mut metadata = decoded.metadata;
             metadata.entry("name").or_insert_with(|| "fakename".into());
             let is_namespaced = metadata.contains_key("namespace");
-            errors.extend(validate_object_meta(&metadata.into(), is_namespaced, name_is_path_segment, &at));
+            // The way to the resource may be long, and there may be many errors: it is put in front of those only that
+            // are told.
+            let own = FieldPath::new("metadata");
+            let found = validate_object_meta(&metadata.into(), is_namespaced, name_is_path_segment, &own);
+            errors.extend(found.into_iter().map(|mut error| {
+                error.path = path.child(&error.path.to_string());
+                error
+            }));
         }
     }
 }

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::errors::Errors;
 use super::node::Node;
-use super::problem::MAX_PROBLEMS;
 use crate::{FieldError, FieldPath, go_text};
 
 /// What is there twice in lists that are sets or maps.
 pub(super) fn validate(node: &Node, value: &Value, path: &FieldPath) -> Vec<FieldError> {
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     walk(node, value, path, &mut errors);
-    errors
+    errors.into_vec()
 }
 
-fn walk(node: &Node, value: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
-    if errors.len() >= MAX_PROBLEMS {
+fn walk(node: &Node, value: &Value, path: &FieldPath, errors: &mut Errors) {
+    if errors.is_full() {
         return;
     }
     match value {
@@ -52,14 +52,13 @@ fn has_elements(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }
 
-fn set(items: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn set(items: &[Value], path: &FieldPath, errors: &mut Errors) {
     let keys = items.iter().map(|item| (key(item), item));
-    for (index, item) in repeated(keys) {
-        errors.push(FieldError::duplicate(&path.index(index), item.clone()));
-    }
+    let found = repeated(keys).into_iter();
+    errors.extend(found.map(|(index, item)| FieldError::duplicate(&path.index(index), item.clone())));
 }
 
-fn map(names: &[String], items: &[Value], path: &FieldPath, errors: &mut Vec<FieldError>) {
+fn map(names: &[String], items: &[Value], path: &FieldPath, errors: &mut Errors) {
     if let Some((index, item)) =
         items.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null())
     {
@@ -73,9 +72,8 @@ fn map(names: &[String], items: &[Value], path: &FieldPath, errors: &mut Vec<Fie
         let text: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", key(value))).collect();
         (text.join(","), Value::Object(fields))
     });
-    for (index, item) in repeated(keys) {
-        errors.push(FieldError::duplicate(&path.index(index), item));
-    }
+    let found = repeated(keys).into_iter();
+    errors.extend(found.map(|(index, item)| FieldError::duplicate(&path.index(index), item)));
 }
 
 /// The second of each key, with its place.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::errors::Errors;
 use super::field_path;
 use super::node::{Additional, Dependency, Items, Node, Rule};
-use super::problem::MAX_PROBLEMS;
 use super::structural;
 use crate::{FieldError, FieldPath};
 
@@ -29,9 +29,9 @@ impl Strictness {
 
 /// What is wrong with a schema, and with those inside it.
 pub(super) fn check(node: &Node, path: &FieldPath, strictness: Strictness) -> Vec<FieldError> {
-    let mut checker = Checker { errors: Vec::new(), strictness };
+    let mut checker = Checker { errors: Errors::default(), strictness };
     checker.node(node, path, &Place { is_root: true, ..Place::default() });
-    checker.errors
+    checker.errors.into_vec()
 }
 
 /// Whether a type is none of those that there are.
@@ -61,13 +61,13 @@ struct Place {
 }
 
 struct Checker {
-    errors: Vec<FieldError>,
+    errors: Errors,
     strictness: Strictness,
 }
 
 impl Checker {
     fn node(&mut self, node: &Node, path: &FieldPath, place: &Place) {
-        if self.errors.len() >= MAX_PROBLEMS {
+        if self.errors.is_full() {
             return;
         }
         self.plain(node, path, place);
@@ -263,6 +263,9 @@ impl Checker {
         }
         let mut seen = BTreeSet::new();
         for key in keys {
+            if self.errors.is_full() {
+                return;
+            }
             match item.properties.get(key).map(|property| property.kind.as_str()) {
                 Some("array" | "object") => {
                     let at = items.child("properties").key(key).child("type");

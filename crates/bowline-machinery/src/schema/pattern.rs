@@ -3,35 +3,38 @@
 mod class;
 mod syntax;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use regex::bytes::{Regex, RegexBuilder};
 
 /// How much memory one compiled pattern may take. Go has no such limit, but a limit of 1000 to a repetition.
 const SIZE_LIMIT: usize = 16 << 20;
 
-/// A regular expression; it may be one that does not compile.
+/// How much memory all compiled patterns of a schema may take, in MiB.
+const TOTAL_LIMIT: usize = 32;
+
+/// How many different patterns a schema may have.
+const MAX_PATTERNS: usize = 4096;
+
+/// What a pattern is first given. A compiled pattern does not tell its size; it is found by doubling.
+const FIRST_SIZE: usize = 4 << 10;
+
+/// A regular expression; it may be one that does not compile. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    source: String,
-    compiled: Result<Regex, String>,
+    source: Arc<str>,
+    compiled: Result<Regex, Arc<str>>,
 }
 
 impl Pattern {
-    /// `None` for the empty pattern, which matches everything.
-    pub(super) fn new(source: String) -> Option<Self> {
-        if source.is_empty() {
-            return None;
-        }
-        let compiled = compile(&source);
-        Some(Self { source, compiled })
-    }
-
     pub(super) fn source(&self) -> &str {
         &self.source
     }
 
     /// Why it does not compile, in Go's words.
     pub(super) fn error(&self) -> Option<&str> {
-        self.compiled.as_ref().err().map(String::as_str)
+        self.compiled.as_ref().err().map(|error| &**error)
     }
 
     /// Whether it matches somewhere in `text`. One that does not compile matches nothing.
@@ -46,13 +49,115 @@ impl PartialEq for Pattern {
     }
 }
 
-fn compile(source: &str) -> Result<Regex, String> {
-    let told = |what: &str, part: &str| format!("error parsing regexp: {what}: `{part}`");
-    let translated = syntax::translate(source).map_err(|error| told(error.what, error.part))?;
-    RegexBuilder::new(&translated).size_limit(SIZE_LIMIT).nest_limit(1000).build().map_err(
-        |error| match error {
-            regex::Error::CompiledTooBig(_) => told("expression too large", source),
-            _ => told("expression nests too deeply", source),
-        },
+/// The patterns of a schema, or of all schemas of a definition: equal ones are compiled once, and all together must not
+/// take too much. One that would is a pattern that does not compile, so that its schema is refused as with any other.
+#[derive(Debug)]
+pub(super) struct Patterns {
+    known: BTreeMap<Arc<str>, Pattern>,
+    /// How many bytes may still be taken.
+    left: usize,
+}
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Self { known: BTreeMap::new(), left: TOTAL_LIMIT << 20 }
+    }
+}
+
+impl Patterns {
+    /// `None` for the empty pattern, which matches everything.
+    pub(super) fn pattern(&mut self, source: &str) -> Option<Pattern> {
+        if source.is_empty() {
+            return None;
+        }
+        if let Some(known) = self.known.get(source) {
+            return Some(known.clone());
+        }
+        let compiled = if self.known.len() < MAX_PATTERNS { self.compile(source) } else { Err(too_many()) };
+        let pattern = Pattern { source: source.into(), compiled: compiled.map_err(Into::into) };
+        self.known.insert(pattern.source.clone(), pattern.clone());
+        Some(pattern)
+    }
+
+    /// What was tried in vain is taken as well: it is work that was done.
+    fn compile(&mut self, source: &str) -> Result<Regex, String> {
+        let told = |what: &str, part: &str| format!("error parsing regexp: {what}: `{part}`");
+        let translated = syntax::translate(source).map_err(|error| told(error.what, error.part))?;
+        let mut size = FIRST_SIZE;
+        while self.left > 0 {
+            let limit = size.min(self.left);
+            let built = RegexBuilder::new(&translated).size_limit(limit).nest_limit(1000).build();
+            match built {
+                Ok(regex) => {
+                    self.left -= limit;
+                    return Ok(regex);
+                }
+                Err(regex::Error::CompiledTooBig(_)) if limit == SIZE_LIMIT => {
+                    self.left -= limit;
+                    return Err(told("expression too large", source));
+                }
+                Err(regex::Error::CompiledTooBig(_)) if limit == self.left => self.left = 0,
+                Err(regex::Error::CompiledTooBig(_)) => size *= 2,
+                Err(_) => return Err(told("expression nests too deeply", source)),
+            }
+        }
+        Err(too_many())
+    }
+}
+
+fn too_many() -> String {
+    format!(
+        "the patterns of a schema must not take more than {TOTAL_LIMIT} MiB together, or be more than {MAX_PATTERNS}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_patterns_are_compiled_once() {
+        let mut patterns = Patterns::default();
+        let first = patterns.pattern("^(a|b){1,900}$").unwrap();
+        let left = patterns.left;
+        assert!(left < TOTAL_LIMIT << 20);
+        for _ in 0..10_000 {
+            assert!(patterns.pattern("^(a|b){1,900}$").unwrap().matches("ab"));
+        }
+        assert_eq!(patterns.left, left);
+        assert!(first.matches("ba"));
+    }
+
+    #[test]
+    fn a_schema_has_only_so_much_for_its_patterns() {
+        let mut patterns = Patterns::default();
+        let large = |index: usize| format!(r"{index}\pL{{20}}\pL{{20}}\pL{{20}}\pL{{20}}");
+        let refused =
+            (0..1000).find(|index| patterns.pattern(&large(*index)).unwrap().error().is_some()).unwrap();
+        assert!((2..100).contains(&refused), "{refused}");
+        assert_eq!(patterns.left, 0);
+        assert_eq!(
+            patterns.pattern("a").unwrap().error(),
+            Some("the patterns of a schema must not take more than 32 MiB together, or be more than 4096")
+        );
+        assert!(patterns.pattern(&large(0)).unwrap().matches(&format!("0{}", "é".repeat(80))));
+    }
+
+    #[test]
+    fn a_thousand_ordinary_patterns_are_no_trouble() {
+        let mut patterns = Patterns::default();
+        for index in 0..1000 {
+            let source = format!("^[a-z0-9]([-a-z0-9]{{0,61}}[a-z0-9])?(\\.[a-z]+)*{index}$");
+            assert_eq!(patterns.pattern(&source).unwrap().error(), None, "{index}");
+        }
+    }
+
+    #[test]
+    fn more_patterns_than_that_are_refused() {
+        let mut patterns = Patterns::default();
+        for index in 0..MAX_PATTERNS {
+            assert_eq!(patterns.pattern(&index.to_string()).unwrap().error(), None);
+        }
+        assert!(patterns.pattern("x").unwrap().error().is_some());
+    }
 }

@@ -8,28 +8,41 @@ use crate::{FieldError, FieldErrorKind, FieldPath};
 /// million wrong items would take a hundred times its size in errors.
 pub(super) const MAX_PROBLEMS: usize = 1_000;
 
+/// How many bytes of text are told about one object or schema. Each problem has the whole way there in it, so that a
+/// long name above many of them would make far more text than the object has.
+pub(super) const MAX_TEXT: usize = 1 << 20;
+
 /// What came of validating a value against a schema.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) problems: Vec<Problem>,
     /// How many checks applied: of several alternatives that fail, the one with most is told.
     pub(super) matches: usize,
+    /// How long the texts of the problems are.
+    pub(super) text: usize,
 }
 
 impl Outcome {
     pub(super) fn of(problem: Problem) -> Self {
-        Self { problems: vec![problem], matches: 0 }
+        let text = problem.text();
+        Self { problems: vec![problem], matches: 0, text }
     }
 
     pub(super) fn is_valid(&self) -> bool {
         self.problems.is_empty()
     }
 
+    /// Forgets the problems.
+    pub(super) fn clear(&mut self) {
+        self.problems.clear();
+        self.text = 0;
+    }
+
     /// Takes over what another outcome found, each thing once.
     pub(super) fn merge(&mut self, other: Self) {
         self.matches += other.matches;
         if self.problems.is_empty() {
-            self.problems = other.problems;
+            (self.problems, self.text) = (other.problems, other.text);
         } else {
             self.extend(other.problems);
         }
@@ -42,7 +55,8 @@ impl Outcome {
     pub(super) fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
         for problem in problems {
             let is_known = || self.problems.iter().any(|known| known.message == problem.message);
-            if self.problems.len() < MAX_PROBLEMS && !is_known() {
+            if self.problems.len() < MAX_PROBLEMS && self.text < MAX_TEXT && !is_known() {
+                self.text += problem.text();
                 self.problems.push(problem);
             }
         }
@@ -67,6 +81,15 @@ pub(super) struct Problem {
 }
 
 impl Problem {
+    /// How long it is when it is told.
+    fn text(&self) -> usize {
+        let (place, detail) = (self.place.as_deref(), self.detail.as_deref());
+        place.map_or(0, str::len)
+            + self.value.to_string().len()
+            + self.message.len()
+            + detail.map_or(0, str::len)
+    }
+
     /// Told of the whole object, wherever it was found.
     pub(super) fn plain(message: String) -> Self {
         Self { place: None, kind: FieldErrorKind::Invalid, value: "".into(), message, detail: None }

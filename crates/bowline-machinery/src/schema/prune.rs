@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::node::{Additional, Node};
+use super::unknown::UnknownPaths;
 
 /// Fields that a resource has without its schema saying so.
 fn is_meta(name: &str) -> bool {
@@ -16,20 +17,18 @@ pub(super) fn prune(node: &Node, value: &mut Value, is_resource: bool) {
     Pruner { found: None }.value(Some(node), value, Mode { is_resource, is_kept: false });
 }
 
-/// The paths of the fields that [`prune`] would remove, sorted.
-pub(super) fn unknown_fields(node: &Node, value: &Value, is_resource: bool) -> Vec<String> {
+/// The paths of the fields that [`prune`] would remove.
+pub(super) fn unknown_fields(node: &Node, value: &Value, is_resource: bool) -> UnknownPaths {
     let mut copy = value.clone();
     let mut pruner = Pruner { found: Some(Found::default()) };
     pruner.value(Some(node), &mut copy, Mode { is_resource, is_kept: false });
-    let mut paths = pruner.found.map(|found| found.paths).unwrap_or_default();
-    paths.sort_unstable();
-    paths
+    pruner.found.map(|found| found.paths).unwrap_or_default()
 }
 
 #[derive(Default)]
 struct Found {
     here: String,
-    paths: Vec<String>,
+    paths: UnknownPaths,
 }
 
 struct Pruner {
@@ -86,8 +85,9 @@ impl Pruner {
         if has_schema && found.here.is_empty() && is_meta(name) {
             return;
         }
-        let dot = if found.here.is_empty() { "" } else { "." };
-        found.paths.push(format!("{}{dot}{name}", found.here));
+        let Found { here, paths } = found;
+        let dot = if here.is_empty() { "" } else { "." };
+        paths.add(|| format!("{here}{dot}{name}"));
     }
 
     fn step(&mut self, name: &str, f: impl FnOnce(&mut Self)) {

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::errors::Errors;
 use super::format::Format;
 use super::node::{Additional, Dependency, Extensions, Items, Limits, Node, Rare, Rule};
-use super::pattern::Pattern;
+use super::pattern::Patterns;
 use crate::{FieldError, FieldPath};
 
 /// How deep schemas may be nested. A JSON parser stops at 128 levels, so no client comes this far.
@@ -17,15 +18,24 @@ const MAX_DEPTH: usize = 128;
 /// How many schemas may be in one tree.
 const MAX_NODES: usize = 65_536;
 
-/// How much is told about what has the wrong type.
-const MAX_ERRORS: usize = 100;
-
 /// Reads a schema.
 ///
 /// # Errors
 /// What has the wrong JSON type, each with its path; or one error for a tree that is too deep or too large.
 pub(super) fn read(schema: &Value, path: &FieldPath) -> Result<Node, Vec<FieldError>> {
-    let mut reader = Reader { errors: Vec::new(), nodes: 0, is_bounded: true };
+    read_among(schema, path, &mut Patterns::default())
+}
+
+/// As [`read`], for one of several schemas that share what they may take for their patterns.
+///
+/// # Errors
+/// As of [`read`].
+pub(super) fn read_among(
+    schema: &Value,
+    path: &FieldPath,
+    patterns: &mut Patterns,
+) -> Result<Node, Vec<FieldError>> {
+    let mut reader = Reader { errors: Errors::default(), nodes: 0, is_bounded: true, patterns };
     let node = reader.node(schema, path, 0);
     if !reader.is_bounded {
         let detail = format!(
@@ -33,16 +43,18 @@ pub(super) fn read(schema: &Value, path: &FieldPath) -> Result<Node, Vec<FieldEr
         );
         return Err(vec![FieldError::forbidden(path, detail)]);
     }
-    if reader.errors.is_empty() { Ok(node) } else { Err(reader.errors) }
+    let errors = reader.errors.into_vec();
+    if errors.is_empty() { Ok(node) } else { Err(errors) }
 }
 
-struct Reader {
-    errors: Vec<FieldError>,
+struct Reader<'p> {
+    errors: Errors,
     nodes: usize,
     is_bounded: bool,
+    patterns: &'p mut Patterns,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn node(&mut self, schema: &Value, path: &FieldPath, depth: usize) -> Node {
         self.nodes += 1;
         if depth > MAX_DEPTH || self.nodes > MAX_NODES {
@@ -114,7 +126,10 @@ impl Reader {
             "multipleOf" => limits.multiple_of = self.number(value, at),
             "maxLength" => limits.max_length = self.integer(value, at),
             "minLength" => limits.min_length = self.integer(value, at),
-            "pattern" => limits.pattern = Pattern::new(self.text(value, at)),
+            "pattern" => {
+                let source = self.text(value, at);
+                limits.pattern = self.patterns.pattern(&source);
+            }
             "maxItems" => limits.max_items = self.integer(value, at),
             "minItems" => limits.min_items = self.integer(value, at),
             "uniqueItems" => limits.unique_items = self.flag(value, at),
@@ -274,7 +289,7 @@ impl Reader {
     }
 
     fn wrong(&mut self, at: &FieldPath, value: &Value, detail: &str) {
-        if self.errors.len() < MAX_ERRORS {
+        if !self.errors.is_full() {
             self.errors.push(FieldError::type_invalid(at, value.clone(), detail));
         }
     }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::errors::Errors;
 use super::node::{Additional, Items, Node};
-use super::problem::MAX_PROBLEMS;
 use crate::{FieldError, FieldPath};
 
 /// Why a schema cannot be read as a structural one at all; told only if nothing else is wrong with it.
@@ -43,11 +43,11 @@ fn own_obstacle(node: &Node) -> Option<String> {
 
 /// What keeps a schema from being structural, sorted.
 pub(super) fn check(node: &Node, path: &FieldPath) -> Vec<FieldError> {
-    let mut checker = Checker { errors: Vec::new() };
+    let mut checker = Checker { errors: Errors::default() };
     checker.structure(node, Level::Root, path);
     checker.is_specified(node, Some(node), path, path);
     let mut errors: Vec<(String, FieldError)> =
-        checker.errors.into_iter().map(|error| (error.to_string(), error)).collect();
+        checker.errors.into_vec().into_iter().map(|error| (error.to_string(), error)).collect();
     errors.sort_by(|(a, _), (b, _)| a.cmp(b));
     errors.into_iter().map(|(_, error)| error).collect()
 }
@@ -60,7 +60,7 @@ enum Level {
 }
 
 struct Checker {
-    errors: Vec<FieldError>,
+    errors: Errors,
 }
 
 impl Checker {
@@ -75,7 +75,7 @@ impl Checker {
     }
 
     fn structure(&mut self, node: &Node, level: Level, path: &FieldPath) {
-        if self.errors.len() >= MAX_PROBLEMS {
+        if self.errors.is_full() {
             return;
         }
         if node.kind == "array" && node.items.is_none() {
@@ -193,7 +193,7 @@ impl Checker {
 
     /// What a schema in a junction may say.
     fn nested(&mut self, node: &Node, skip_any_of: bool, path: &FieldPath) {
-        if self.errors.len() >= MAX_PROBLEMS {
+        if self.errors.is_full() {
             return;
         }
         self.junctions(node, skip_any_of, false, path);
@@ -232,6 +232,9 @@ impl Checker {
     /// Whether all that junctions speak of is specified outside of them. `structure` is the schema outside, at
     /// `path`; `node` the one inside, at `nested`.
     fn is_specified(&mut self, node: &Node, structure: Option<&Node>, path: &FieldPath, nested: &FieldPath) {
+        if self.errors.is_full() {
+            return;
+        }
         let Some(structure) = structure else {
             self.errors.push(FieldError::required(path, format!("because it is defined in {nested}")));
             return;

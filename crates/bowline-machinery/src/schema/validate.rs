@@ -33,7 +33,7 @@ impl<'a> Validator<'a> {
     pub(super) fn validate(&mut self, node: &Node, value: &Value) -> Outcome {
         let mut outcome = self.check(node, value);
         if !outcome.is_valid() && self.old.is_some_and(|old| old.is_unchanged(value)) {
-            outcome.problems.clear();
+            outcome.clear();
         }
         outcome
     }

@@ -19,6 +19,7 @@ pub(crate) fn json_patch(data: &[u8]) {
         match patch.apply(&object.value) {
             Ok(result) => is_written_and_read_again(&result),
             Err(PatchError::DoesNotApply { message }) => assert!(!message.is_empty()),
+            Err(PatchError::TooDeep { .. }) => {}
             Err(other) => panic!("{other} for a patch that was read"),
         }
     }
@@ -81,8 +82,6 @@ pub(crate) fn schema(data: &[u8]) {
 }
 
 fn is_written_and_read_again(value: &Value) {
-    // Copies and moves may nest deeper than what is read.
-    if let Ok(read) = parse_json(value.to_string().as_bytes()) {
-        assert_eq!(read.value, *value);
-    }
+    let read = parse_json(value.to_string().as_bytes()).expect("no patch makes what is too deep to be read");
+    assert_eq!(read.value, *value);
 }

@@ -2,7 +2,7 @@
 
 mod diff;
 
-use bowline_machinery::{JsonPatch, MergePatch};
+use bowline_machinery::{JsonPatch, MergePatch, parse_json};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -33,6 +33,16 @@ fn operation() -> impl Strategy<Value = Value> {
         .prop_map(|(op, path, from, value)| json!({"op": op, "path": path, "from": from, "value": value}))
 }
 
+/// An operation that digs: a value far down, or from somewhere to somewhere in a list of lists.
+fn digging() -> impl Strategy<Value = Value> {
+    let path = || (0..140_usize).prop_map(|steps| format!("/a{}", "/0".repeat(steps)));
+    let kind = prop_oneof!["add", "replace", "move", "copy", "copy"];
+    (kind, path(), path(), 0..130_usize).prop_map(|(op, path, from, levels)| {
+        let value = (0..levels).fold(json!(0), |inner, _| json!([inner]));
+        json!({"op": op, "path": path, "from": from, "value": value})
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
@@ -46,6 +56,16 @@ proptest! {
     fn a_merge_patch_from_one_object_to_another_leads_there(from in object(true), to in object(false)) {
         let patch = MergePatch::from_value(diff::merge_patch(&from, &to)).unwrap();
         prop_assert_eq!(patch.apply(&from), to);
+    }
+
+    #[test]
+    fn what_a_patch_leaves_can_be_read_again(levels in 0..120_usize, operations in vec(digging(), 0..8)) {
+        let mut object = json!({"a": (0..levels).fold(json!([]), |inner, _| json!([inner]))});
+        for operation in operations {
+            let patch = JsonPatch::from_value(json!([operation])).unwrap();
+            object = patch.apply(&object).unwrap_or(object);
+            prop_assert!(parse_json(object.to_string().as_bytes()).is_ok());
+        }
     }
 
     #[test]

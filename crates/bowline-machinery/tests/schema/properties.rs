@@ -318,3 +318,105 @@ fn a_status_update_is_held_against_the_schema_of_the_status_only() {
     assert_eq!(told(json!({"status": {"n": "x"}})), [l]);
     assert_eq!(told(new.clone()), [""; 0]);
 }
+
+#[test]
+fn a_long_name_above_many_unknown_fields_is_not_told_for_each() {
+    let key = "k".repeat(100_000);
+    let resource = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+        "properties": {"metadata": {"type": "object"}}});
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "additionalProperties": {"type": "object", "properties": {}}},
+        "other": {"type": "object", "additionalProperties": resource},
+    }});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema");
+    let fields: Map<String, Value> = (0..20_000).map(|index| (format!("f{index}"), 1.into())).collect();
+    let metadata = json!({"apiVersion": "v1", "kind": "A", "metadata": fields});
+    for object in
+        [json!({"spec": {key.as_str(): fields.clone()}}), json!({"other": {key.as_str(): metadata}})]
+    {
+        let unknown = schema.unknown_fields(&object);
+        assert_eq!(unknown.len(), 1);
+        assert!(unknown[0].contains(&key), "the first is told, however long it is");
+    }
+    let unknown = schema.unknown_fields(&json!({"spec": {"k": fields.clone()}}));
+    assert_eq!(unknown.len(), 100);
+    assert!(unknown.is_sorted());
+}
+
+#[test]
+fn a_schema_whose_patterns_take_too_much_is_refused() {
+    let properties: Map<String, Value> = (0..200)
+        .map(|index| {
+            let pattern = format!(r"{index}\pL{{90}}");
+            (format!("f{index:03}"), json!({"type": "string", "pattern": pattern}))
+        })
+        .collect();
+    let schema = json!({"type": "object", "properties": properties});
+    let errors = Schema::compile(&schema, &FieldPath::new("s")).expect_err("too much");
+    let told = errors.last().map(ToString::to_string).unwrap_or_default();
+    assert_eq!(
+        told,
+        "s.properties[f199].pattern: Invalid value: \"199\\\\pL{90}\": must be a valid regular expression, but isn't: \
+         the patterns of a schema must not take more than 32 MiB together, or be more than 4096"
+    );
+}
+
+#[test]
+fn defaults_make_an_object_only_so_large() {
+    let item = json!({"type": "object", "properties": {
+        "a": {"type": "string", "default": "x".repeat(50_000)},
+        "b": {"type": "object", "default": {}, "properties": {"c": {"type": "string", "default": "y".repeat(50_000)}}},
+    }});
+    let schema = json!({"type": "object", "properties": {"list": {"type": "array", "items": item}}});
+    let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema");
+    let object = |items: usize| json!({"list": vec![json!({}); items]});
+    let mut small = object(30);
+    assert!(schema.default(&mut small));
+    assert!(small["list"][29]["b"]["c"].is_string());
+    let mut large = object(4_000);
+    assert!(!schema.default(&mut large));
+    let length = large.to_string().len();
+    assert!((3 << 20..4 << 20).contains(&length), "{length}");
+}
+
+#[test]
+fn a_long_name_above_many_errors_is_not_told_for_each() {
+    let key = "k".repeat(100_000);
+    let length = |errors: &[bowline_machinery::FieldError]| -> usize {
+        errors.iter().map(|error| error.to_string().len()).sum()
+    };
+    let bounds = 1 << 20..2 << 20;
+    let fields: Map<String, Value> = (0..900).map(|index| (format!("f{index}"), json!({}))).collect();
+    let schemas = [
+        json!({"type": "object", "properties": {key.as_str(): {"type": "object", "properties": fields}}}),
+        json!({"type": "object", "properties": {key.as_str(): {"type": "object"}},
+            "not": {"properties": {key.as_str(): {"properties": fields}}}}),
+    ];
+    for schema in schemas {
+        let errors = Schema::compile(&schema, &FieldPath::root()).expect_err("fields without a type");
+        assert!(bounds.contains(&length(&errors)), "{}", length(&errors));
+    }
+
+    let labels: Map<String, Value> = (0..900).map(|index| (format!("-{index}"), "".into())).collect();
+    let of = |items: Value| {
+        json!({"type": "object", "properties": {
+        "spec": {"type": "object", "additionalProperties": items}}})
+    };
+    let rows = [
+        (of(json!({"type": "array", "items": {"type": "string"}})), json!((0..900).collect::<Vec<_>>())),
+        (
+            of(json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}})),
+            json!((0..900).chain(0..900).collect::<Vec<_>>()),
+        ),
+        (
+            of(json!({"type": "object", "x-kubernetes-embedded-resource": true,
+                "x-kubernetes-preserve-unknown-fields": true})),
+            json!({"apiVersion": "v1", "kind": "A", "metadata": {"labels": labels}}),
+        ),
+    ];
+    for (schema, value) in rows {
+        let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema");
+        let errors = schema.validate(&json!({"spec": {key.as_str(): value}}), &FieldPath::root());
+        assert!((1 << 19..2 << 20).contains(&length(&errors)), "{}", length(&errors));
+    }
+}

@@ -4,6 +4,7 @@
 use serde_json::Value;
 
 use super::super::node::Node;
+use super::super::pattern::Patterns;
 use super::super::read;
 use crate::{FieldError, FieldPath};
 
@@ -120,6 +121,7 @@ impl Definition {
     pub(super) fn read(crd: &Value) -> Result<Self, Vec<FieldError>> {
         let spec = &crd["spec"];
         let mut versions = Vec::new();
+        let mut patterns = Patterns::default();
         for (index, version) in list(&spec["versions"]).iter().enumerate() {
             let path = FieldPath::new("spec").child("versions").index(index);
             versions.push(Version {
@@ -128,7 +130,7 @@ impl Definition {
                 storage: flag(version, "storage"),
                 deprecated: flag(version, "deprecated"),
                 deprecation_warning: version["deprecationWarning"].as_str().map(str::to_owned),
-                own: Parts::read(version, &path)?,
+                own: Parts::read(version, &path, &mut patterns)?,
             });
         }
         let mut definition = Self {
@@ -180,12 +182,13 @@ fn take_common<T: PartialEq + Default>(versions: &mut [Version], part: impl Fn(&
 }
 
 impl Parts {
-    fn read(version: &Value, path: &FieldPath) -> Result<Self, Vec<FieldError>> {
+    fn read(version: &Value, path: &FieldPath, patterns: &mut Patterns) -> Result<Self, Vec<FieldError>> {
         let validation = match &version["schema"] {
             Value::Object(validation) => {
                 let schema = validation.get("openAPIV3Schema").filter(|schema| !schema.is_null());
                 let path = path.child("schema").child("openAPIV3Schema");
-                Some(Validation { schema: schema.map(|schema| read::read(schema, &path)).transpose()? })
+                let schema = schema.map(|schema| read::read_among(schema, &path, patterns));
+                Some(Validation { schema: schema.transpose()? })
             }
             _ => None,
         };
