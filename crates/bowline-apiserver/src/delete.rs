@@ -1,5 +1,7 @@
 //! Deleting: at once, or when finalizers and grace periods allow it.
 
+#[cfg(test)]
+mod lost;
 mod options;
 
 use std::cell::Cell;
