@@ -54,17 +54,8 @@ fn create(
     let Some(resource) = inner.registry.find(group, "v1", resource) else { return Ok(()) };
     let mut complaints = Vec::new();
     let object = decode::of_kind(&resource, object, &mut complaints)?;
-    let mut write = Write {
-        store: &inner.store,
-        registry: &inner.registry,
-        user: &inner.admin,
-        clock: &inner.clock,
-        resource: &resource,
-        namespace,
-        query: &Query::default(),
-        dry_run: false,
-        warnings: Vec::new(),
-    };
+    let query = Query::default();
+    let mut write = Write { namespace, ..Write::by_server(inner, &resource, &query) };
     write.create(decode::Decoded { object, complaints })?;
     Ok(())
 }

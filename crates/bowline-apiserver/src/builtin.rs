@@ -317,10 +317,7 @@ fn table(group: &str, resource: &str) -> String {
 
 /// An object as Go would write it, once it has another type.
 fn normalised(go_type: TypeRef, mut object: Value) -> Value {
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
+    crate::object::strip_kind(&mut object);
     match go_type.normalise(object.clone(), UnknownFields::Ignore) {
         Ok(normalised) => normalised.value,
         // Conversion makes values of the right types.

@@ -125,10 +125,7 @@ pub(crate) fn of_kind(
         return Err(Status::invalid(&GroupKind::new(&resource.gvk.group, &sent_kind), name, &[error]));
     }
     check_kind(resource, &sent_version, &sent_kind)?;
-    if let Some(fields) = value.as_object_mut() {
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
+    crate::object::strip_kind(&mut value);
     resource.behaviour.normalise(value, complaints)
 }
 

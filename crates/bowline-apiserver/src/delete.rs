@@ -14,13 +14,12 @@ use serde_json::Value;
 
 use crate::object::{self, Meta, finalizers, meta_str, metadata, metadata_mut, set_finalizers};
 use crate::resource::Resource;
-use crate::write::{Outcome, Write};
+use crate::write::{ATTEMPTS, Outcome, Write};
 
 pub(crate) use options::DeleteOptions;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-const ATTEMPTS: usize = 64;
 
 /// How a delete goes on.
 enum Grace {

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use bowline_machinery::Status;
+use bowline_machinery::{Status, calendar};
 use bowline_storage::{Contents, Record, Revision};
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -56,6 +56,14 @@ pub(crate) fn into_map(value: &mut Value) -> &mut Map<String, Value> {
         *value = Value::Object(Map::new());
     }
     value.as_object_mut().expect("it has just been made an object")
+}
+
+/// Takes off what says what an object is: neither stored nor worked on objects have it.
+pub(crate) fn strip_kind(object: &mut Value) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
 }
 
 /// A text of the metadata; empty if it is absent.
@@ -191,7 +199,7 @@ pub(crate) fn timestamp(time: SystemTime) -> String {
         Err(until) => -whole(until.duration()) - i64::from(until.duration().subsec_nanos() > 0),
     };
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = calendar::date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
@@ -204,30 +212,10 @@ pub(crate) fn time(text: &str) -> Option<SystemTime> {
         <[u32; 3]>::try_from(numbers).ok().map(|numbers| numbers.map(i64::from))
     };
     let ([year, month, day], [hour, minute, second]) = (numbers(date, '-')?, numbers(clock, ':')?);
-    let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
+    let seconds = calendar::days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
     let distance = Duration::from_secs(seconds.unsigned_abs());
     let epoch = SystemTime::UNIX_EPOCH;
     if seconds < 0 { epoch.checked_sub(distance) } else { epoch.checked_add(distance) }
-}
-
-/// The other way round than [civil].
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
-    let march_month = (month + 9) % 12;
-    let day_of_year = (153 * march_month + 2) / 5 + day - 1;
-    era * 146_097 + year * 365 + year / 4 - year / 100 + day_of_year - 719_468
-}
-
-/// Year, month and day of a number of days since 1970, counted in eras of 400 years that begin on the first of March.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let march_month = (5 * day + 2) / 153;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (era * 400 + year + i64::from(month <= 2), month, day - (153 * march_month + 2) / 5 + 1)
 }
 
 #[cfg(test)]

@@ -306,10 +306,7 @@ impl Resource {
         }
         match self.decode(body) {
             Ok(mut object) => {
-                if let Some(fields) = object.as_object_mut() {
-                    fields.remove("apiVersion");
-                    fields.remove("kind");
-                }
+                crate::object::strip_kind(&mut object);
                 Cow::Owned(object.to_string().split_off(1).into_bytes())
             }
             // Bytes that were stored by this server can be read by it.

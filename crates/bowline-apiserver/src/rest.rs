@@ -158,15 +158,10 @@ impl Exchange<'_> {
 
     pub(crate) fn write_with(&self, dry_run: bool) -> Write<'_> {
         Write {
-            store: &self.inner.store,
-            registry: &self.inner.registry,
             user: self.user,
-            clock: &self.inner.clock,
-            resource: &self.resource,
             namespace: self.namespace,
-            query: self.query,
             dry_run,
-            warnings: Vec::new(),
+            ..Write::by_server(self.inner, &self.resource, self.query)
         }
     }
 

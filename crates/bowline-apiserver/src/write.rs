@@ -22,7 +22,7 @@ use crate::object::{self, Meta, meta_str, metadata, metadata_mut, set_meta_str};
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::resource::{FieldValidation, Generation, Part, Resource};
-use crate::server::Store;
+use crate::server::{Inner, Store};
 
 pub(crate) use options::check_options;
 use preconditions::MODIFIED;
@@ -30,7 +30,7 @@ pub(crate) use preconditions::check_name;
 
 /// How often a write starts again because somebody else was faster. A writer that names the revision it saw is told
 /// at once instead.
-const ATTEMPTS: usize = 64;
+pub(crate) const ATTEMPTS: usize = 64;
 
 /// How often a generated name that exists already is generated anew.
 const NAMES: usize = 8;
@@ -68,6 +68,23 @@ pub(crate) enum Change<'a> {
     Replace(Decoded),
     /// A function of the present object, in the version of the resource.
     Modify(&'a dyn Fn(Value) -> Result<Decoded, Status>),
+}
+
+impl<'a> Write<'a> {
+    /// A write of the server's own, of objects without a namespace.
+    pub(crate) fn by_server(inner: &'a Inner, resource: &'a Arc<Resource>, query: &'a Query) -> Self {
+        Self {
+            store: &inner.store,
+            registry: &inner.registry,
+            user: &inner.admin,
+            clock: &inner.clock,
+            resource,
+            namespace: None,
+            query,
+            dry_run: false,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 impl Write<'_> {

@@ -4,7 +4,6 @@
 //! The facts are a table that `cargo xtask facts` generates. It is indexed when it is first asked for, and a type's
 //! fields are read when an object of that type first comes by.
 
-mod base64;
 mod decode;
 mod decode_error;
 mod encode;

@@ -95,6 +95,18 @@ fn shortest(number: f64) -> (String, i32) {
     (digits.to_owned(), exponent.parse().unwrap_or_default())
 }
 
+/// What Go calls the type of a JSON value.
+pub(crate) fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -1,6 +1,8 @@
 //! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
 //! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
 
+mod base64;
+pub mod calendar;
 mod conversion;
 mod defaults;
 pub mod facts;

@@ -10,6 +10,7 @@ use serde_json::Value;
 pub use json::JsonPatch;
 pub use merge::MergePatch;
 
+use crate::go_text::go_kind;
 use crate::{JsonError, MAX_JSON_DEPTH, Status};
 
 /// How many operations a JSON patch may have.
@@ -90,15 +91,7 @@ fn unprocessable(message: &str) -> Status {
 
 /// What Go says about a value that does not fit a type.
 fn mistyped(value: &Value, into: &str) -> String {
-    let found = match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    format!("json: cannot unmarshal {found} into Go {into}")
+    format!("json: cannot unmarshal {} into Go {into}", go_kind(value))
 }
 
 #[cfg(test)]

@@ -279,20 +279,6 @@ fn pointer(path: &str) -> String {
     unescaped.replace('.', "/")
 }
 
-fn write<'a>(inner: &'a Inner, definitions: &'a Arc<Resource>, query: &'a Query) -> Write<'a> {
-    Write {
-        store: &inner.store,
-        registry: &inner.registry,
-        user: &inner.admin,
-        clock: &inner.clock,
-        resource: definitions,
-        namespace: None,
-        query,
-        dry_run: false,
-        warnings: Vec::new(),
-    }
-}
-
 fn write_conditions(
     inner: &Inner,
     definitions: &Arc<Resource>,
@@ -324,14 +310,11 @@ fn write_conditions(
     };
     let query = Query::default();
     // A definition that is gone by now needs no conditions.
-    let _ = write(inner, definitions, &query).update(name, Part::Status, Change::Modify(&modify));
+    let _ = Write::by_server(inner, definitions, &query).update(name, Part::Status, Change::Modify(&modify));
 }
 
 fn stripped(mut object: Value) -> Decoded {
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
+    crate::object::strip_kind(&mut object);
     Decoded { object, complaints: Vec::new() }
 }
 
@@ -345,7 +328,7 @@ fn clean_up(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
         let query = Query::default();
         for record in &listing.items {
             let (namespace, name) = object::split_key(&record.key);
-            let mut write = write(inner, &resource, &query);
+            let mut write = Write::by_server(inner, &resource, &query);
             write.namespace = namespace;
             // Objects that something keeps are waited for; others that are gone already are no problem.
             let _ = write.delete(name, &DeleteOptions::default());
@@ -367,8 +350,11 @@ fn finish(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
         Ok(stripped(crd))
     };
     let query = Query::default();
-    let gone =
-        write(inner, definitions, &query).update(definition.name(), Part::Status, Change::Modify(&modify));
+    let gone = Write::by_server(inner, definitions, &query).update(
+        definition.name(),
+        Part::Status,
+        Change::Modify(&modify),
+    );
     if gone.is_ok_and(|outcome| matches!(outcome, crate::write::Outcome::Deleted { .. })) {
         // Whatever is stored under its name by now comes into force.
         definition_changed(inner, definition.name());

@@ -92,17 +92,7 @@ fn an_object_that_was_marked_and_then_taken_away_by_somebody_else_was_written() 
     let stored = inner.store.put(table, "a", None, |_| Contents::new(object, empty()));
     let before = stored.expect("it is new").revision.get();
     let query = Query::default();
-    let mut write = Write {
-        store: &inner.store,
-        registry: &inner.registry,
-        user: &inner.admin,
-        clock: &inner.clock,
-        resource: &resource,
-        namespace: None,
-        query: &query,
-        dry_run: false,
-        warnings: Vec::new(),
-    };
+    let mut write = Write::by_server(inner, &resource, &query);
     let committed = Cell::new(false);
     let outcome = write.delete_noting("a", &DeleteOptions::default(), &committed);
     assert_eq!(outcome.map_err(|status| status.code).err(), Some(404));

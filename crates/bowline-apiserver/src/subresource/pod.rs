@@ -73,10 +73,7 @@ fn done() -> Status {
 }
 
 fn bound(mut pod: Value, binding: &Value, node: &str, now: &str) -> Value {
-    if let Some(fields) = pod.as_object_mut() {
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
+    crate::object::strip_kind(&mut pod);
     object::metadata_mut(&mut pod).remove("resourceVersion");
     object::child_mut(&mut pod, "spec").insert("nodeName".to_owned(), node.into());
     for field in ["annotations", "labels"] {

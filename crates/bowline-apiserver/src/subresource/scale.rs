@@ -81,10 +81,7 @@ fn change(
     let modify = |mut object: Value| {
         let wanted = desired(&scale.of(&object))?;
         let replicas = check(&wanted, name)?;
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("apiVersion");
-            fields.remove("kind");
-        }
+        crate::object::strip_kind(&mut object);
         set(&mut object, &scale.spec_replicas, replicas.into());
         for field in ["namespace", "resourceVersion", "uid"] {
             object::set_meta_str(&mut object, field, meta_str(&wanted, field));

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::base64;
+
 use super::fill::{Object, absent, child, each, empty, made, quantities, text};
 
 pub(super) fn secret(secret: &mut Object) {
@@ -10,23 +12,8 @@ pub(super) fn secret(secret: &mut Object) {
     let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
     let data = made(secret, "data");
     for (name, text) in plain {
-        data.insert(name, base64(text.as_str().unwrap_or_default().as_bytes()).into());
+        data.insert(name, base64::encode(text.as_str().unwrap_or_default().as_bytes()).into());
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let mut triple = [0; 3];
-        triple[..chunk.len()].copy_from_slice(chunk);
-        let number = u32::from_be_bytes([0, triple[0], triple[1], triple[2]]);
-        for place in 0..4 {
-            let digit = (number >> (18 - 6 * place) & 63) as usize;
-            text.push(if place > chunk.len() { '=' } else { char::from(DIGITS[digit]) });
-        }
-    }
-    text
 }
 
 pub(super) fn namespace(namespace: &mut Object) {

@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use super::base64;
+use crate::base64;
+use crate::go_text::go_kind;
+
 use super::encode::{canonicalise_float, is_empty, present, zero_of};
 use super::go_type::{Field, GoType, Shape, TypeRef};
 use super::place::Place;
@@ -236,15 +238,7 @@ impl Decoder {
 
     /// Something else than what the type takes is here.
     pub(super) fn mismatch(&mut self, found: &Value, place: &Place<'_>, text: &str) {
-        let found = match found {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
-        self.save(DecodeError::of_type(found, place, text));
+        self.save(DecodeError::of_type(go_kind(found), place, text));
     }
 
     /// Notes an error after which Go's decoder goes on. Out of a type that reads itself it comes as one that stops it.

@@ -3,6 +3,8 @@
 
 use serde_json::{Map, Number, Value};
 
+use crate::go_text::go_kind;
+
 /// Metadata after it was read.
 pub(super) struct Decoded {
     /// What is left.
@@ -241,18 +243,6 @@ impl Scalar {
             (Self::Boolean, Value::Bool(_)) | (Self::Anything, _) => Ok(value.clone()),
             (Self::Boolean, other) => Err(field.wrong(other, "bool")),
         }
-    }
-}
-
-/// What Go calls the type of a JSON value.
-fn go_kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

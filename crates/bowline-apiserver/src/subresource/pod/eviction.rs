@@ -110,7 +110,7 @@ fn spend(
     let now = object::timestamp(exchange.inner.clock.wall());
     let modify = |mut budget: Value| {
         check(&budget)?;
-        into_map(&mut budget).retain(|field, _| field != "apiVersion" && field != "kind");
+        crate::object::strip_kind(&mut budget);
         let generation = number(&budget, "/metadata/generation");
         let left = number(&budget, "/status/disruptionsAllowed") - 1;
         let status = child_mut(&mut budget, "status");
@@ -171,7 +171,7 @@ fn tell(exchange: &Exchange<'_>, name: &str, options: &DeleteOptions) -> Result<
             meta_str(&pod, "resourceVersion"),
             name,
         )?;
-        into_map(&mut pod).retain(|field, _| field != "apiVersion" && field != "kind");
+        crate::object::strip_kind(&mut pod);
         let condition = json!({
             "type": "DisruptionTarget",
             "status": "True",

@@ -1,5 +1,6 @@
 //! Dates, times and durations, as Go reads them.
 
+use crate::calendar;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -104,7 +105,8 @@ pub(in crate::schema) fn rfc3339_in_utc(text: &str) -> Option<String> {
         }
     };
     let minutes = hour * 60 + minute - offset;
-    let (year, month, day) = civil(days(year, month, day) + i64::from(minutes.div_euclid(24 * 60)));
+    let days = calendar::days_since_1970(year, i64::from(month), i64::from(day));
+    let (year, month, day) = calendar::date(days + i64::from(minutes.div_euclid(24 * 60)));
     let (hour, minute) = (minutes.rem_euclid(24 * 60) / 60, minutes.rem_euclid(60));
     Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z"))
 }
@@ -120,35 +122,9 @@ fn date(text: &str) -> Option<(i64, i32, i32)> {
     }
     let year: i64 = text[..4].bytes().all(|byte| byte.is_ascii_digit()).then(|| text[..4].parse().ok())??;
     let month = two_digits(&text[5..7]).filter(|month| (1..=12).contains(month))?;
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let length = match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    };
-    let day = two_digits(&text[8..]).filter(|day| (1..=length).contains(day))?;
+    let length = calendar::days_in_month(year, i64::from(month));
+    let day = two_digits(&text[8..]).filter(|day| (1..=length).contains(&i64::from(*day)))?;
     Some((year, month, day))
-}
-
-/// Days since the first of March of the year 0, so that the leap day is the last of a year.
-fn days(year: i64, month: i32, day: i32) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    year * 365 + year.div_euclid(4) - year.div_euclid(100)
-        + year.div_euclid(400)
-        + i64::from((153 * month + 2) / 5 + day - 1)
-}
-
-/// The other way round.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = if month < 10 { (0, month + 3) } else { (1, month - 9) };
-    (era * 400 + year_of_era + year, month, day)
 }
 
 #[cfg(test)]

@@ -6,14 +6,14 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 ///
 /// # Errors
 /// The byte at which Go's decoder stops.
-pub(super) fn canonicalise(text: &mut String) -> Result<(), usize> {
+pub(crate) fn canonicalise(text: &mut String) -> Result<(), usize> {
     if !is_canonical(text.as_bytes()) {
         *text = encode(&decode(text.as_bytes())?);
     }
     Ok(())
 }
 
-pub(super) fn encode(bytes: &[u8]) -> String {
+pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
