@@ -12,3 +12,8 @@ pub use bowline_workqueue as workqueue;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles and runs the code in the project's ARCHITECTURE.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../ARCHITECTURE.md")]
+struct Architecture;
