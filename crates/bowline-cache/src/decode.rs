@@ -2,7 +2,15 @@
 
 mod block;
 mod cursor;
+mod frame;
+mod frames;
 mod identity;
+mod items;
 mod skip;
 
-pub use self::identity::{Identity, IdentityError, without_managed_fields};
+pub use self::{
+    frame::{FrameError, WatchFrame},
+    frames::Frames,
+    identity::{Identity, IdentityError, without_managed_fields},
+    items::{ListError, ListMeta, ListReader},
+};

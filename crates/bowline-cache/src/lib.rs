@@ -2,4 +2,7 @@
 
 mod decode;
 
-pub use self::decode::{Identity, IdentityError, without_managed_fields};
+pub use self::decode::{
+    FrameError, Frames, Identity, IdentityError, ListError, ListMeta, ListReader, WatchFrame,
+    without_managed_fields,
+};
