@@ -6,8 +6,10 @@ mod frame;
 mod frames;
 mod identity;
 mod items;
+mod object;
 mod skip;
 
+pub(crate) use self::object::{Dynamic, MetadataOnly};
 pub use self::{
     frame::{FrameError, WatchFrame},
     frames::Frames,
