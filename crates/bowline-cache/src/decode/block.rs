@@ -1,8 +1,8 @@
 //! Sixty-four bytes at a time: which of them are quotes, backslashes and brackets.
 //!
 //! A mask has bit `i` set if byte `i` is of the class asked for. Written so that the compiler makes vector instructions of
-//! the comparisons: intrinsics would need `unsafe`. On pods this is twice as fast as a loop over the bytes, also one that
-//! leaves strings to `memchr`, because nothing depends on where strings end, which no processor predicts.
+//! the comparisons: intrinsics would need `unsafe`. There is no branch on where a string ends. On a pod this took half to
+//! two thirds of the time of a loop over the bytes, or of one that leaves strings to `memchr`.
 
 /// How many bytes are looked at together.
 pub(super) const BLOCK: usize = 64;

@@ -1,7 +1,8 @@
 //! A decoder of JSON that knows how long each array is before it decodes it.
 //!
-//! `serde_json` does not, so that a `Vec` with one element is given room for four; in a cache of pods most of the memory is
-//! such room. Here each array is counted first, with the fast skipper, and `Vec` takes what it needs.
+//! `serde_json` does not, so that a `Vec` grows by doubling, from four elements on if they are not large: a pod with one
+//! container status and three volumes has room for four of each. Here each array is counted first, with the fast skipper,
+//! and `Vec` takes what it needs.
 //! `metadata.managedFields` is passed over on the way.
 //!
 //! It decodes what it is sure of. [`decode`] leaves everything else to `serde_json`: errors, which it words, and the rare
