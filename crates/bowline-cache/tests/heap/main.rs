@@ -1,0 +1,139 @@
+//! How much memory a relist takes. Alone in its program: the allocator counts for all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bowline_cache::{
+    ByteStream, Kind, ListOptions, ListWatch, ListWatchFuture, Namespaces, SharedInformer, WatchOptions,
+};
+use bowline_clock::Clock;
+use bytes::Bytes;
+use futures::{StreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+use tokio::sync::Notify;
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const PODS: usize = 20_000;
+
+/// What client-go has on one page.
+const PAGE: usize = 500;
+
+/// Sends all pods, made while they are sent; tells that everything is too old when it is asked to; then waits.
+struct Pods {
+    lists: AtomicUsize,
+    expire: Arc<Notify>,
+    pod_bytes: Arc<AtomicUsize>,
+    /// How many pods are another version from the second list on.
+    changed: usize,
+}
+
+struct Source(Arc<Pods>);
+
+impl ListWatch for Source {
+    fn list<'a>(&'a self, _: &'a ListOptions) -> ListWatchFuture<'a, ByteStream> {
+        unreachable!("it can be watched")
+    }
+
+    fn watch<'a>(&'a self, options: &'a WatchOptions) -> ListWatchFuture<'a, ByteStream> {
+        assert!(options.send_initial_events, "only lists here");
+        let list = self.0.lists.fetch_add(1, Ordering::Relaxed);
+        let (expire, changed, pod_bytes) = (self.0.expire.clone(), self.0.changed, self.0.pod_bytes.clone());
+        let pods = stream::iter(0..PODS).map(move |number| {
+            let version = if list > 0 && number < changed { 1_000_000 + number } else { number + 1 };
+            let line = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(number, version));
+            pod_bytes.store(line.len(), Ordering::Relaxed);
+            Ok(Bytes::from(line))
+        });
+        let end = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"2000000","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+        let end = stream::iter([Ok(Bytes::from(format!("{end}\n")))]);
+        let expired = r#"{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,"reason":"Expired","message":"too old"}}"#;
+        let expired = stream::once(async move {
+            expire.notified().await;
+            Ok(Bytes::from(format!("{expired}\n")))
+        });
+        let all: ByteStream = pods.chain(end).chain(expired).boxed();
+        Box::pin(std::future::ready(Ok(all)))
+    }
+}
+
+/// About 5 KB, half of which are managed fields.
+fn pod(number: usize, version: usize) -> String {
+    let field =
+        |name: &str| (format!("f:{name}"), json!({".": {}, "f:key": {}, "f:operator": {}, "f:path": {}}));
+    let fields: serde_json::Map<_, _> = (0..36).map(|number| field(&format!("field-{number}"))).collect();
+    let environment: Vec<_> = (0..12)
+        .map(|number| json!({"name": format!("VARIABLE_{number}"), "value": "x".repeat(40)}))
+        .collect();
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("pod-{number:05}"), "namespace": "default", "uid": format!("{number:036}"),
+            "resourceVersion": version.to_string(), "labels": {"app": "web", "number": number.to_string()},
+            "managedFields": [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
+                               "fieldsV1": fields}],
+        },
+        "spec": {"nodeName": "node-1", "containers": [
+            {"name": "web", "image": "registry.example/web:1", "env": environment,
+             "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}},
+        ]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
+        ]},
+    })
+    .to_string()
+}
+
+/// What the heap grows by while everything is listed again, at its highest and when it is over.
+async fn relist(changed: usize) -> (usize, usize, usize) {
+    let clock = Clock::real();
+    let scope = clock.scope("test");
+    let pods = Arc::new(Pods {
+        lists: AtomicUsize::new(0),
+        expire: Arc::new(Notify::new()),
+        pod_bytes: Arc::default(),
+        changed,
+    });
+    let informer = SharedInformer::builder(&scope.spawner(), Kind::<Pod>::typed())
+        .source(Namespaces::All, Source(pods.clone()))
+        .build()
+        .expect("one source");
+    informer.start();
+    informer.wait_for_sync(Duration::from_secs(300)).await.expect("in sync");
+    assert_eq!(informer.indexer().len(), PODS);
+    let before = informer.indexer().list();
+
+    let profiler = dhat::Profiler::builder().testing().build();
+    pods.expire.notify_one();
+    while informer.stats().lists < 2
+        || informer
+            .indexer()
+            .get_in("default", "pod-00000")
+            .is_none_or(|pod| changed > 0 && pod.metadata.resource_version.as_deref() == Some("1"))
+    {
+        clock.sleep(Duration::from_millis(5)).await;
+    }
+    informer.stop().await;
+    let stats = dhat::HeapStats::get();
+    drop(profiler);
+
+    let after = informer.indexer().list();
+    let same = before.iter().zip(&after).filter(|(before, after)| Arc::ptr_eq(before, after)).count();
+    assert_eq!(same, PODS - changed, "what did not change is the very same");
+    (stats.max_bytes, stats.curr_bytes, PAGE * pods.pod_bytes.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_relist_takes_no_more_than_two_pages_and_what_changed() {
+    let (peak, after, page) = relist(0).await;
+    assert!(page > 2_000_000, "pods are of an ordinary size: {page} bytes on a page");
+    assert!(peak < 2 * page, "with nothing changed, the heap grew by {peak}; a page is {page}");
+    assert!(after < page / 4, "{after} bytes stayed");
+
+    let (peak, _, page) = relist(1000).await;
+    // Decoded, an object takes more than its bytes did; the old ones go only when the new ones are in their place.
+    assert!(peak < 2 * page + 1000 * 16 * 1024, "with 1000 changed, the heap grew by {peak}");
+}
