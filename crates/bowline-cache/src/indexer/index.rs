@@ -204,7 +204,7 @@ impl<K> Index<K> {
         self.values_of(&entry.key, &entry.object).binary_search_by(|one| one.as_str().cmp(value)).is_ok()
     }
 
-    /// The values of an object, in order, each once; none if the function panics.
+    /// The values of an object, in order; none if the function panics.
     fn values_of(&self, key: &ObjectKey, object: &K) -> Vec<String> {
         let Some(function) = &self.definition.function else {
             return key.namespace().map(str::to_owned).into_iter().collect();
@@ -213,7 +213,6 @@ impl<K> Index<K> {
         // change through that is its own to keep in order.
         if let Ok(mut values) = catch_unwind(AssertUnwindSafe(|| function(object))) {
             values.sort_unstable();
-            values.dedup();
             return values;
         }
         if !self.definition.has_panicked.swap(true, Ordering::Relaxed) {

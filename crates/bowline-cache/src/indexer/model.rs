@@ -14,7 +14,7 @@ use super::{Change, Indexer, Snapshot};
 use crate::object_key;
 
 const NAMESPACES: [&str; 3] = ["", "a", "b"];
-const NAMES: usize = 40;
+const NAMES: usize = 24;
 const VALUES: [&str; 4] = ["v0", "v1", "v2", "v3"];
 const INDEXES: [&str; 2] = ["first", "second"];
 
@@ -25,6 +25,8 @@ enum Step {
     Delete(ObjectKey),
     Batch(Vec<(Given, bool)>),
     Replace(Vec<Given>),
+    /// Deletes all objects but those with the numbers, counted in order.
+    DeleteAllBut(Vec<usize>),
     AddIndex(usize),
     Version(u8),
     Snapshot,
@@ -90,6 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => vec((given(), any::<bool>()), 0..100).prop_map(Step::Batch),
         2 => vec((given(), Just(true)), 0..100).prop_map(Step::Batch),
         1 => vec(given(), 0..60).prop_map(Step::Replace),
+        2 => vec(0..20_usize, 0..4).prop_map(Step::DeleteAllBut),
         1 => (0..INDEXES.len()).prop_map(Step::AddIndex),
         1 => any::<u8>().prop_map(Step::Version),
         2 => Just(Step::Snapshot),
@@ -190,6 +193,15 @@ fn run(steps: Vec<Step>, kept: u64) {
                 indexer.replace(all.iter().map(Given::object).collect());
                 model.objects = all.into_iter().map(|given| (given.key.clone(), given)).collect();
             }
+            Step::DeleteAllBut(spared) => {
+                let all = model.objects.keys().cloned().enumerate();
+                let keys: Vec<_> =
+                    all.filter(|(number, _)| !spared.contains(number)).map(|(_, key)| key).collect();
+                let previous = indexer.apply(keys.iter().cloned().map(Change::Remove));
+                for (key, previous) in keys.iter().zip(previous) {
+                    check_previous(model.objects.remove(key), previous.as_ref());
+                }
+            }
             Step::AddIndex(index) => {
                 let added = indexer.add_index(INDEXES[index], move |object| values(index, object));
                 assert_eq!(added.is_ok(), model.indexes.insert(index));
@@ -209,7 +221,7 @@ fn run(steps: Vec<Step>, kept: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn an_indexer_is_a_map_with_functions_applied_to_it(steps in vec(step(), 1..30)) {

@@ -6,6 +6,8 @@ use std::thread;
 
 use bowline_machinery::{LabelSelector, ObjectKey};
 use k8s_openapi::api::core::v1::ConfigMap;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::{Change, IndexError, Indexer, NAMESPACE_INDEX};
 
@@ -195,21 +197,70 @@ fn readers_see_only_what_was_published() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "writers meet on threads")]
-fn writers_at_the_same_time_lose_nothing() {
+fn a_writer_waits_for_the_one_before_it_and_nothing_is_lost() {
     let indexer = Arc::new(Indexer::<ConfigMap>::new());
-    let writers: Vec<_> = (0..4)
-        .map(|writer| {
-            let indexer = Arc::clone(&indexer);
-            thread::spawn(move || {
-                for number in 0..200 {
-                    indexer.add(object("a", &format!("n{writer}-{number}"), "web"));
-                }
-            })
-        })
-        .collect();
-    for writer in writers {
-        writer.join().unwrap();
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let mut second = None;
+    let batch = ["w", "x"].into_iter().map(|name| {
+        if name == "x" {
+            let (indexer, begins) = (Arc::clone(&indexer), Arc::clone(&has_begun));
+            let writer = thread::spawn(move || {
+                begins.store(true, Ordering::Relaxed);
+                indexer.add(object("", "y", "web"));
+            });
+            // In the middle of the batch, the other writer gets every chance to come between.
+            let mut chances = 0;
+            while chances < 1000 && !writer.is_finished() {
+                chances += usize::from(has_begun.load(Ordering::Relaxed));
+                thread::yield_now();
+            }
+            second = Some(writer);
+        }
+        Change::Put(ObjectKey::cluster(name), Arc::new(object("", name, "web")))
+    });
+    indexer.apply(batch);
+    second.unwrap().join().unwrap();
+    assert_eq!(names(&indexer.list()), ["w", "x", "y"]);
+}
+
+/// Counts the errors that are logged.
+struct Errors(Arc<AtomicUsize>);
+
+impl Subscriber for Errors {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
     }
-    assert_eq!(indexer.len(), 800);
-    assert_eq!(indexer.list_in("a").len(), 800);
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        if *event.metadata().level() == Level::ERROR {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn panics_of_index_functions_are_logged_once_for_each_index() {
+    let errors = Arc::new(AtomicUsize::new(0));
+    tracing::subscriber::with_default(Errors(Arc::clone(&errors)), || {
+        let indexer = Indexer::new();
+        for name in ["one", "two"] {
+            indexer.add_index(name, |_| panic!("an index function that panics, on purpose")).unwrap();
+        }
+        for name in ["x", "y"] {
+            indexer.add(object("a", name, "web"));
+        }
+    });
+    assert_eq!(errors.load(Ordering::Relaxed), 2);
 }

@@ -272,6 +272,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn a_trie_is_a_set_whatever_the_hashes(
             steps in vec((0..200_u16, any::<u16>(), 0..8_u8), 0..300),
