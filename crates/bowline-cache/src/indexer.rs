@@ -216,7 +216,9 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.write(|next| changes.into_iter().map(|change| next.apply(change)).collect())
     }
 
-    fn write<T>(&self, change: impl FnOnce(&mut Snapshot<K>) -> T) -> T {
+    /// Makes changes that depend on what is there, all of which become visible at once. If `change` panics, nothing has
+    /// changed. It runs while other writers wait.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Snapshot<K>) -> T) -> T {
         let (result, _previous) = {
             // What a writer that panicked had begun was never published.
             let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);

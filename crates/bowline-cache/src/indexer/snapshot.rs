@@ -176,7 +176,7 @@ impl<K> Snapshot<K> {
     }
 
     /// Makes one change, and returns the object that the key had before.
-    pub(super) fn apply(&mut self, change: Change<K>) -> Option<Arc<K>> {
+    pub(crate) fn apply(&mut self, change: Change<K>) -> Option<Arc<K>> {
         match change {
             Change::Put(key, object) => {
                 let entry =

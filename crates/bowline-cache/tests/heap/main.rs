@@ -17,8 +17,6 @@ use tokio::sync::Notify;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-const PODS: usize = 20_000;
-
 /// What client-go has on one page.
 const PAGE: usize = 500;
 
@@ -27,6 +25,7 @@ struct Pods {
     lists: AtomicUsize,
     expire: Arc<Notify>,
     pod_bytes: Arc<AtomicUsize>,
+    pods: usize,
     /// How many pods are another version from the second list on.
     changed: usize,
 }
@@ -41,10 +40,12 @@ impl ListWatch for Source {
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> ListWatchFuture<'a, ByteStream> {
         assert!(options.send_initial_events, "only lists here");
         let list = self.0.lists.fetch_add(1, Ordering::Relaxed);
+        let template = template();
         let (expire, changed, pod_bytes) = (self.0.expire.clone(), self.0.changed, self.0.pod_bytes.clone());
-        let pods = stream::iter(0..PODS).map(move |number| {
+        let pods = stream::iter(0..self.0.pods).map(move |number| {
             let version = if list > 0 && number < changed { 1_000_000 + number } else { number + 1 };
-            let line = format!("{{\"type\":\"ADDED\",\"object\":{}}}\n", pod(number, version));
+            let line =
+                template.replace("NUMBER", &format!("{number:05}")).replace("VERSION", &version.to_string());
             pod_bytes.store(line.len(), Ordering::Relaxed);
             Ok(Bytes::from(line))
         });
@@ -60,21 +61,20 @@ impl ListWatch for Source {
     }
 }
 
-/// About 5 KB, half of which are managed fields.
-fn pod(number: usize, version: usize) -> String {
+/// About 5 KB, half of which are managed fields; number and version are still to be put in.
+fn template() -> String {
     let field =
-        |name: &str| (format!("f:{name}"), json!({".": {}, "f:key": {}, "f:operator": {}, "f:path": {}}));
-    let fields: serde_json::Map<_, _> = (0..36).map(|number| field(&format!("field-{number}"))).collect();
-    let environment: Vec<_> = (0..12)
-        .map(|number| json!({"name": format!("VARIABLE_{number}"), "value": "x".repeat(40)}))
-        .collect();
-    json!({
+        |number| (format!("f:field-{number}"), json!({".": {}, "f:key": {}, "f:operator": {}, "f:path": {}}));
+    let fields: serde_json::Map<_, _> = (0..60).map(field).collect();
+    let variable = |number| json!({"name": format!("VARIABLE_{number}"), "value": "x".repeat(40)});
+    let environment: Vec<_> = (0..12).map(variable).collect();
+    let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
-            "name": format!("pod-{number:05}"), "namespace": "default", "uid": format!("{number:036}"),
-            "resourceVersion": version.to_string(), "labels": {"app": "web", "number": number.to_string()},
-            "managedFields": [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
-                               "fieldsV1": fields}],
+            "name": "pod-NUMBER", "namespace": "default", "uid": "00000000-0000-0000-0000-0000000NUMBER",
+            "resourceVersion": "VERSION", "labels": {"app": "web", "number": "NUMBER"},
+            "managedFields": [{"manager": "kubelet", "operation": "Update", "apiVersion": "v1",
+                               "fieldsType": "FieldsV1", "fieldsV1": fields}],
         },
         "spec": {"nodeName": "node-1", "containers": [
             {"name": "web", "image": "registry.example/web:1", "env": environment,
@@ -83,18 +83,19 @@ fn pod(number: usize, version: usize) -> String {
         "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [
             {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"},
         ]},
-    })
-    .to_string()
+    });
+    format!("{{\"type\":\"ADDED\",\"object\":{pod}}}\n")
 }
 
 /// What the heap grows by while everything is listed again, at its highest and when it is over.
-async fn relist(changed: usize) -> (usize, usize, usize) {
+async fn relist(count: usize, changed: usize) -> (usize, usize, usize) {
     let clock = Clock::real();
     let scope = clock.scope("test");
     let pods = Arc::new(Pods {
         lists: AtomicUsize::new(0),
         expire: Arc::new(Notify::new()),
         pod_bytes: Arc::default(),
+        pods: count,
         changed,
     });
     let informer = SharedInformer::builder(&scope.spawner(), Kind::<Pod>::typed())
@@ -103,7 +104,7 @@ async fn relist(changed: usize) -> (usize, usize, usize) {
         .expect("one source");
     informer.start();
     informer.wait_for_sync(Duration::from_secs(300)).await.expect("in sync");
-    assert_eq!(informer.indexer().len(), PODS);
+    assert_eq!(informer.indexer().len(), count);
     let before = informer.indexer().list();
 
     let profiler = dhat::Profiler::builder().testing().build();
@@ -122,18 +123,18 @@ async fn relist(changed: usize) -> (usize, usize, usize) {
 
     let after = informer.indexer().list();
     let same = before.iter().zip(&after).filter(|(before, after)| Arc::ptr_eq(before, after)).count();
-    assert_eq!(same, PODS - changed, "what did not change is the very same");
+    assert_eq!(same, count - changed, "what did not change is the very same");
     (stats.max_bytes, stats.curr_bytes, PAGE * pods.pod_bytes.load(Ordering::Relaxed))
 }
 
 #[tokio::test]
 async fn a_relist_takes_no_more_than_two_pages_and_what_changed() {
-    let (peak, after, page) = relist(0).await;
+    let (peak, after, page) = relist(20_000, 0).await;
     assert!(page > 2_000_000, "pods are of an ordinary size: {page} bytes on a page");
     assert!(peak < 2 * page, "with nothing changed, the heap grew by {peak}; a page is {page}");
     assert!(after < page / 4, "{after} bytes stayed");
 
-    let (peak, _, page) = relist(1000).await;
+    let (peak, _, page) = relist(4000, 1000).await;
     // Decoded, an object takes more than its bytes did; the old ones go only when the new ones are in their place.
     assert!(peak < 2 * page + 1000 * 16 * 1024, "with 1000 changed, the heap grew by {peak}");
 }
