@@ -165,9 +165,28 @@ impl<K> Kind<K> {
         })?;
         (self.decode)(&self.resource, bytes, keep_managed_fields, scratch).map_err(|error| {
             let namespace = identity.namespace.map(Into::into);
-            failure(Some(identity.name.into()), namespace, error.to_string())
+            failure(Some(identity.name.into()), namespace, without_texts(&error.to_string()))
         })
     }
+}
+
+/// What serde says, without the texts that it found: they may be secrets, and this is logged.
+fn without_texts(message: &str) -> String {
+    let mut rest = message;
+    let mut kept = String::with_capacity(message.len());
+    while let Some((before, quoted)) = rest.split_once('"') {
+        kept.push_str(before);
+        kept.push_str("\"…\"");
+        let mut is_escaped = false;
+        let end = quoted.find(|character| {
+            let is_end = character == '"' && !is_escaped;
+            is_escaped = character == '\\' && !is_escaped;
+            is_end
+        });
+        rest = end.map_or("", |end| &quoted[end + 1..]);
+    }
+    kept.push_str(rest);
+    kept
 }
 
 impl<K> Clone for Kind<K> {
@@ -240,6 +259,17 @@ mod tests {
 
     fn website() -> ApiResource {
         ApiResource::from_gvk(&GroupVersionKind::gvk("demo.example.com", "v1", "Website"))
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_what_an_object_holds() {
+        let secret = br#"{"metadata":{"name":"a","namespace":"b","uid":"1","resourceVersion":"2"},"data":"top \"secret"}"#;
+        let error = Kind::<k8s_openapi::api::core::v1::Secret>::typed()
+            .decode(secret, false, &mut Vec::new())
+            .unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("b/a") && text.contains("invalid type: string"), "{text}");
+        assert!(!text.contains("secret\"") && !text.contains("top"), "{text}");
     }
 
     #[test]
