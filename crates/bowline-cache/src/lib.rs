@@ -1,3 +1,5 @@
+//! Informers: what an API server has, kept here, indexed, and told to any number of handlers.
+//!
 #![doc = include_str!("guide.md")]
 
 mod backoff;
