@@ -126,9 +126,10 @@ impl ListWatchError {
             && (says_so(&status.message) || causes.into_iter().any(|cause| says_so(&cause.reason)))
     }
 
-    /// There is no such resource, or it may not be read: nothing to do but to wait until there is, or it may.
-    pub(crate) fn is_denied(&self) -> bool {
-        matches!(self.code(), Some(401 | 403 | 404))
+    /// The server will not answer this request, now or later: it does not know or allow what is asked for. Not so when it is
+    /// only busy.
+    pub(crate) fn is_about_request(&self) -> bool {
+        self.code().is_some_and(|code| (400..500).contains(&code) && code != 429)
     }
 
     /// Whether nobody listens at the server's address.

@@ -17,8 +17,8 @@ use crate::decode::{Frames, ListReader, WatchFrame};
 use crate::delta_fifo::{Delta, DeltaFifo, Replaced};
 use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, WatchOptions};
 use crate::metrics::Metrics;
-use decoder::Listed;
 pub(crate) use decoder::{Decoder, Transform};
+use decoder::{Late, Listed};
 pub(crate) use health::Health;
 pub use health::Phase;
 
@@ -36,6 +36,9 @@ const SHORT: Duration = Duration::from_secs(1);
 
 /// So often in a row a watch may be broken off at the same place before everything is listed again.
 const BROKEN_OFF: u32 = 3;
+
+/// If a watch cannot go on so soon after a list, another list at once would not help either.
+const LIST_PAYS: Duration = Duration::from_secs(30);
 
 /// What a reflector is told about errors.
 pub(crate) type ErrorHook = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
@@ -55,6 +58,8 @@ pub(crate) struct Reflector<K> {
     /// The version that is known here: that of the last object that was seen, readable or not, or of a bookmark.
     version: Option<String>,
     scratch: Vec<u8>,
+    /// When everything was listed last.
+    listed: Option<Instant>,
     /// How often in a row the watch from this version was broken off without having told anything.
     broken_off: u32,
 }
@@ -136,6 +141,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             backoff,
             version: None,
             scratch: Vec::new(),
+            listed: None,
             broken_off: 0,
         }
     }
@@ -158,7 +164,9 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                 match listed {
                     Ok(next) => {
                         self.broken_off = 0;
-                        self.metrics.listed(self.clock().now().since(began));
+                        let now = self.clock().now();
+                        self.listed = Some(now);
+                        self.metrics.listed(now.since(began));
                         self.health.listed();
                         next
                     }
@@ -212,7 +220,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let is_of_version = error.is_expired() || error.is_too_large_version();
         let next = match way {
             // Not every server knows this, and not everybody who may list may watch.
-            Way::Streaming if error.code().is_some_and(|code| (400..500).contains(&code) && code != 429) => {
+            Way::Streaming if error.is_about_request() => {
                 if is_of_version {
                     self.version = None;
                 } else if !error.is_denied() {
@@ -221,7 +229,6 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                 }
                 Some(Way::AtLeast)
             }
-            // It answered with success and then something else: an API server always says what it does not know.
             Way::AtLeast if is_of_version => Some(Way::Pages),
             Way::Pages if error.is_expired() => Some(Way::Whole),
             _ => None,
@@ -232,21 +239,26 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         if is_of_version {
             self.version = None;
         }
-        State::Wait { pause: self.backoff.next(), then: Box::new(State::List(self.first_way())) }
+        let again = match (way, error) {
+            // A server that is too old to know this takes it for an ordinary watch, and never says that all was told.
+            (Way::Streaming, ListWatchError::Silent(_) | ListWatchError::Malformed(_)) => Way::AtLeast,
+            _ => self.first_way(),
+        };
+        State::Wait { pause: self.backoff.next(), then: Box::new(State::List(again)) }
     }
 
     /// What to do when a watch could not be opened.
     fn watch_failed(&mut self, version: String, error: &ListWatchError) -> State {
         self.report(error);
-        let again = if error.is_expired() || error.is_denied() || error.is_too_large_version() {
+        if error.is_expired() {
+            return self.list_expired();
+        }
+        let again = if error.is_about_request() || error.is_too_large_version() {
             // What is denied now may be another thing when it is allowed again.
             State::List(self.first_way())
         } else {
             State::Watch { version }
         };
-        if error.is_expired() {
-            return again;
-        }
         State::Wait { pause: self.backoff.next(), then: Box::new(again) }
     }
 
@@ -268,13 +280,23 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             End::Broken(error) => {
                 self.report(&error);
                 if error.is_expired() {
-                    return State::List(self.first_way());
+                    return self.list_expired();
                 }
                 self.broken_off += 1;
                 let again = if self.broken_off >= BROKEN_OFF { State::List(self.first_way()) } else { again };
                 State::Wait { pause: self.backoff.next(), then: Box::new(again) }
             }
         }
+    }
+
+    /// What to do when the server's history does not reach back to what is known: at once, unless a list was of no use just
+    /// now.
+    fn list_expired(&mut self) -> State {
+        let list = State::List(self.first_way());
+        if self.listed.is_some_and(|listed| self.clock().now().since(listed) < LIST_PAYS) {
+            return State::Wait { pause: self.backoff.next(), then: Box::new(list) };
+        }
+        list
     }
 
     fn report(&self, error: &ListWatchError) {
@@ -308,17 +330,20 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             WatchOptions { resource_version: self.version.clone(), send_initial_events: true, timeout };
         let mut following = self.open(&options).await?;
         let mut listed = Listed::new(self.decoder.clone(), self.spawner.clone());
-        // What changed while the server was still telling what there is.
+        // What changed while the server was still telling what there is; from then on, all.
         let mut late = Vec::new();
         loop {
             let piece = self.in_time(SILENCE, following.stream.next()).await?;
+            if self.clock().now() >= following.deadline {
+                return Err(ListWatchError::Silent(following.deadline.since(following.opened)));
+            }
             let Some(piece) = piece.transpose()? else {
                 return Err(ListWatchError::Malformed("a list ended before it was whole".to_owned()));
             };
             following.frames.push(piece);
             while let Some(line) = following.frames.next_line().map_err(malformed)? {
                 match WatchFrame::parse(line).map_err(malformed)? {
-                    WatchFrame::Added(object) => listed.offer(object),
+                    WatchFrame::Added(object) if late.is_empty() => listed.offer(object),
                     WatchFrame::Bookmark { resource_version, initial_events_end: true } => {
                         let version = resource_version.into_owned();
                         self.replace(listed, late, version).await?;
@@ -328,11 +353,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                         return Ok(State::Follow(following));
                     }
                     WatchFrame::Bookmark { .. } => {}
-                    WatchFrame::Modified(object) => {
-                        late.extend(self.decoder.applied(object, &mut self.scratch, &mut None));
+                    WatchFrame::Added(object) | WatchFrame::Modified(object) => {
+                        late.push(Late::Present(self.decoder.read(object, &mut self.scratch)));
                     }
                     WatchFrame::Deleted(object) => {
-                        late.extend(self.decoder.deleted(object, &mut self.scratch, &mut None));
+                        let gone = self.decoder.deleted(object, &mut self.scratch, &mut None);
+                        late.push(Late::Gone(gone));
                     }
                     WatchFrame::Error(status) => return Err(ListWatchError::Status(status)),
                 }
@@ -377,13 +403,13 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
     async fn replace(
         &mut self,
         listed: Listed<K>,
-        late: Vec<Delta<K>>,
+        late: Vec<Late<K>>,
         resource_version: String,
     ) -> Result<(), ListWatchError> {
-        let (items, unreadable) = listed.finish().await?;
+        let (items, unreadable) = listed.finish(late).await?;
         self.version = Some(resource_version.clone());
         let replaced = Delta::Replaced(Replaced { part: self.part, items, unreadable, resource_version });
-        self.fifo.push(std::iter::once(replaced).chain(late)).await;
+        self.fifo.push([replaced]).await;
         Ok(())
     }
 

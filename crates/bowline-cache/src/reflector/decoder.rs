@@ -1,6 +1,7 @@
 //! From bytes to objects: what is known already is not decoded again, what cannot be read is set aside.
 
 use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use kube::Resource;
 use crate::decode::{Identity, IdentityError};
 use crate::delta_fifo::Delta;
 use crate::indexer::Indexer;
+use crate::key::object_key;
 use crate::kind::Kind;
 use crate::list_watch::ListWatchError;
 use crate::metrics::Metrics;
@@ -78,6 +80,11 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
                 Some(Delta::Gone(key))
             }
         }
+    }
+
+    /// An object that is there, whether there is any news in it or not.
+    pub(crate) fn read(&self, object: &[u8], scratch: &mut Vec<u8>) -> Decoded<K> {
+        self.decode(object, Identity::read(object), scratch)
     }
 
     fn decode(
@@ -174,6 +181,14 @@ pub(crate) struct Listed<K> {
     unreadable: Vec<ObjectKey>,
 }
 
+/// What changed while a list was read.
+pub(crate) enum Late<K> {
+    /// There is such an object, new or changed.
+    Present(Decoded<K>),
+    /// It is gone, as far as it is known which.
+    Gone(Option<Delta<K>>),
+}
+
 /// The bytes of some objects, one behind the other.
 #[derive(Default)]
 struct Raw {
@@ -212,8 +227,11 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
         if self.raw.bytes.len() >= BATCH { self.hand_over().await } else { Ok(()) }
     }
 
-    /// All objects, and the keys of those that cannot be read.
-    pub(crate) async fn finish(mut self) -> Result<(Vec<Arc<K>>, Vec<ObjectKey>), ListWatchError> {
+    /// All objects, and the keys of those that cannot be read, after what changed while they were read.
+    pub(crate) async fn finish(
+        mut self,
+        late: Vec<Late<K>>,
+    ) -> Result<(Vec<Arc<K>>, Vec<ObjectKey>), ListWatchError> {
         if self.raw.bytes.len() <= INLINE {
             self.collect().await?;
             let decoded = decode_all(&self.decoder, &std::mem::take(&mut self.raw));
@@ -222,8 +240,39 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
             self.hand_over().await?;
             self.collect().await?;
         }
+        if !late.is_empty() {
+            self.change(late);
+        }
         self.items.shrink_to_fit();
         Ok((self.items, self.unreadable))
+    }
+
+    /// The list as it is after some changes.
+    fn change(&mut self, late: Vec<Late<K>>) {
+        let items = std::mem::take(&mut self.items).into_iter();
+        let mut items: BTreeMap<_, _> = items.map(|object| (object_key(&*object), object)).collect();
+        let mut unreadable: BTreeSet<_> = std::mem::take(&mut self.unreadable).into_iter().collect();
+        for late in late {
+            match late {
+                Late::Present(Decoded::Known(object) | Decoded::New(object)) => {
+                    let key = object_key(&*object);
+                    unreadable.remove(&key);
+                    items.insert(key, object);
+                }
+                Late::Present(Decoded::Unreadable(key)) => unreadable.extend(key),
+                Late::Gone(delta) => {
+                    let key = match delta {
+                        Some(Delta::Deleted(object)) => object_key(&*object),
+                        Some(Delta::Gone(key)) => key,
+                        _ => continue,
+                    };
+                    unreadable.remove(&key);
+                    items.remove(&key);
+                }
+            }
+        }
+        self.items = items.into_values().collect();
+        self.unreadable = unreadable.into_iter().collect();
     }
 
     async fn hand_over(&mut self) -> Result<(), ListWatchError> {

@@ -26,11 +26,12 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
         let key = object_key(&**object);
         match self.next.get(&key) {
             None => self.add(key, object.clone(), false),
+            // Of one that had its name before, too.
+            Some(old) if is_not_newer(&*old, &**object) => return false,
             Some(old) if is_recreated(&*old, &**object) => {
                 self.remove(&key, old, true);
                 self.add(key, object.clone(), false);
             }
-            Some(old) if is_not_newer(&*old, &**object) => return false,
             Some(old) => self.update(key, old, object.clone()),
         }
         true

@@ -1,4 +1,7 @@
 //! Informers on the embedded server, with simulated time and with faults: what they hold, and what they tell.
 
+mod answers;
 mod basics;
+mod gaps;
+mod script;
 mod world;

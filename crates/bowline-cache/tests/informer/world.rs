@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
-use bowline_cache::{Event, HandlerOptions, Kind, Registration, SharedInformer};
+use bowline_cache::{Event, HandlerOptions, InformerBuilder, Kind, Registration, SharedInformer};
 use bowline_clock::{Clock, Scope, Simulation, Spawner};
 use bowline_machinery::Status;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -60,6 +60,11 @@ impl Faults {
         self.lock().stalled = true;
     }
 
+    /// What was asked is remembered from now on only.
+    pub(crate) fn forget(&self) {
+        self.lock().calls.clear();
+    }
+
     /// How often something was asked.
     pub(crate) fn count(&self, verb: Verb) -> usize {
         self.lock().calls.iter().filter(|call| call.verb == verb).count()
@@ -105,10 +110,13 @@ impl World {
     }
 
     pub(crate) fn new(clock: Clock) -> Self {
+        Self::of(clock, ApiServer::builder())
+    }
+
+    pub(crate) fn of(clock: Clock, server: bowline_apiserver::Builder) -> Self {
         let faults = Arc::new(Faults::default());
         let tampering = Tampering { faults: faults.clone(), clock: clock.clone() };
-        let server =
-            ApiServer::builder().clock(clock.clone()).hook(tampering).build().expect("it can be built");
+        let server = server.clock(clock.clone()).hook(tampering).build().expect("it can be built");
         let client = Client::new(server.clone(), "default");
         let scope = clock.scope("test");
         Self { clock, server, faults, client, scope }
@@ -118,16 +126,27 @@ impl World {
         self.scope.spawner()
     }
 
+    /// How many tasks of informers there are.
+    pub(crate) fn tasks(&self) -> usize {
+        self.scope.running()
+    }
+
     pub(crate) fn maps(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), "default")
     }
 
     /// An informer of all config maps, not started.
     pub(crate) fn informer(&self) -> SharedInformer<ConfigMap> {
-        SharedInformer::builder(&self.spawner(), Kind::typed())
-            .client(self.client.clone())
-            .build()
-            .expect("one source")
+        self.informer_with(|builder| builder)
+    }
+
+    /// An informer of all config maps, not started, with options.
+    pub(crate) fn informer_with(
+        &self,
+        options: impl FnOnce(InformerBuilder<ConfigMap>) -> InformerBuilder<ConfigMap>,
+    ) -> SharedInformer<ConfigMap> {
+        let builder = SharedInformer::builder(&self.spawner(), Kind::typed()).client(self.client.clone());
+        options(builder).build().expect("one source")
     }
 
     /// One that is started and in sync.
@@ -153,14 +172,41 @@ impl World {
     }
 
     /// Waits for something to become true.
-    pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        for _ in 0..100_000 {
-            if is_so() {
-                return;
-            }
-            self.clock.sleep(Duration::from_millis(20)).await;
-        }
-        panic!("waited for too long until {what}");
+    pub(crate) async fn until(&self, what: &str, is_so: impl FnMut() -> bool) {
+        until(&self.clock, what, is_so).await;
+    }
+
+    /// Ends the watches that there are at their next frame and tells who comes back that it is too late, once: everything
+    /// has to be listed again. Waits until that is done.
+    pub(crate) async fn relist(&self, informer: &SharedInformer<ConfigMap>) {
+        let before = informer.stats().lists;
+        let mut is_closed = false;
+        self.faults
+            .on_frame(move |_| (!std::mem::replace(&mut is_closed, true)).then_some(FrameVerdict::Close));
+        let mut is_refused = false;
+        self.faults.on_call(move |call| {
+            let now = call.verb == Verb::Watch && !std::mem::replace(&mut is_refused, true);
+            now.then(|| refuse(410, "Expired", "too old resource version"))
+        });
+        self.until("all is listed again", || informer.stats().lists > before).await;
+        self.faults.heal();
+    }
+
+    /// From now on watches are closed at their next frame and not opened again.
+    pub(crate) async fn gap(&self) {
+        self.faults.forget();
+        self.faults.on_frame(|_| Some(FrameVerdict::Close));
+        self.faults
+            .on_call(|call| (call.verb == Verb::Watch).then(|| refuse(500, "InternalError", "not now")));
+        let faults = self.faults.clone();
+        self.until("the watch is closed", || faults.count(Verb::Watch) > 0).await;
+    }
+
+    /// Waits until an informer has what the server has.
+    pub(crate) async fn settled(&self, informer: &SharedInformer<ConfigMap>) {
+        let truth = self.truth().await;
+        self.until("the informer has what the server has", || held(informer) == truth).await;
+        self.clock.sleep(Duration::from_millis(20)).await;
     }
 
     /// What the server has, by key: uid and version.
@@ -171,6 +217,17 @@ impl World {
             .expect("a list");
         all.items.iter().map(|object| (key(object), version(object))).collect()
     }
+}
+
+/// Waits for something to become true, for more than half an hour.
+pub(crate) async fn until(clock: &Clock, what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..100_000 {
+        if is_so() {
+            return;
+        }
+        clock.sleep(Duration::from_millis(20)).await;
+    }
+    panic!("waited for too long until {what}");
 }
 
 pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
@@ -207,9 +264,27 @@ pub(crate) struct Witness {
 struct Witnessed {
     events: Vec<Event<ConfigMap>>,
     view: BTreeMap<String, (String, String)>,
+    /// What it should never have been told. A handler's own panics are caught.
+    wrong: Vec<String>,
 }
 
 impl Witness {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Witnessed> {
+        self.state.lock().expect("nobody panics with it")
+    }
+
+    /// What was witnessed, if all of it could be.
+    fn sound(&self) -> std::sync::MutexGuard<'_, Witnessed> {
+        let state = self.lock();
+        let wrong = state.wrong.clone();
+        if wrong.is_empty() {
+            return state;
+        }
+        let told: Vec<_> = state.events.iter().map(words).collect();
+        drop(state);
+        panic!("{wrong:?} in {told:?}");
+    }
+
     pub(crate) fn of(informer: &SharedInformer<ConfigMap>) -> (Self, Registration) {
         Self::with(informer, HandlerOptions::default())
     }
@@ -226,40 +301,45 @@ impl Witness {
     }
 
     pub(crate) fn see(&self, event: &Event<ConfigMap>) {
-        let mut state = self.state.lock().expect("nobody panics with it");
+        let mut state = self.lock();
         let name = key(event.object());
-        match event {
-            Event::Add { object, .. } => {
-                let before = state.view.insert(name, version(object));
-                assert_eq!(before, None, "{event:?}, which was there already");
-            }
-            Event::Update { old, new } => {
-                let before = state.view.insert(name, version(new));
-                assert_eq!(before, Some(version(old)), "the old of {event:?} is what was told before");
-            }
-            Event::Delete(_) => {
-                state.view.remove(&name);
-            }
+        let now = version(event.object());
+        let before = match event {
+            Event::Add { .. } | Event::Update { .. } => state.view.insert(name, now.clone()),
+            Event::Delete(_) => state.view.remove(&name),
+        };
+        let is_right = match event {
+            Event::Add { .. } => before.is_none(),
+            Event::Update { old, .. } => before.as_ref() == Some(&version(old)),
+            // Who fell behind may be told of the deletion of what it never knew.
+            Event::Delete(_) => before.as_ref().is_none_or(|(uid, _)| *uid == now.0),
+        };
+        if !is_right {
+            state.wrong.push(format!("{event:?} after {before:?}"));
         }
         state.events.push(event.clone());
     }
 
     /// What there is, according to what was told.
     pub(crate) fn view(&self) -> BTreeMap<String, (String, String)> {
-        self.state.lock().expect("nobody panics with it").view.clone()
+        self.sound().view.clone()
     }
 
     /// What was told, in words.
     pub(crate) fn told(&self) -> Vec<String> {
-        self.state.lock().expect("nobody panics with it").events.iter().map(words).collect()
+        self.sound().events.iter().map(words).collect()
+    }
+
+    pub(crate) fn events(&self) -> Vec<Event<ConfigMap>> {
+        self.sound().events.clone()
     }
 
     pub(crate) fn forget(&self) {
-        self.state.lock().expect("nobody panics with it").events.clear();
+        self.lock().events.clear();
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.state.lock().expect("nobody panics with it").events.len()
+        self.lock().events.len()
     }
 }
 

@@ -1,0 +1,564 @@
+//! What a server, or what stands before it, may answer: what is asked next, when, and what becomes of the objects.
+
+use std::time::Duration;
+
+use futures::channel::mpsc::unbounded;
+
+use crate::script::{
+    Answer, Asked, Lab, Script, added, bookmark, deleted, error, initial_end, line, list, modified, object,
+    page, pairs, values,
+};
+use crate::world::Witness;
+
+/// One object at version 5.
+fn beginning() -> Vec<String> {
+    vec![added("a", 1, 5, "1"), initial_end(5)]
+}
+
+/// Answers in a row, and then watches that stay open.
+fn in_a_row(lab: &Lab, answers: Vec<Answer>) -> Script {
+    let mut answers = answers.into_iter();
+    lab.script(move |_, _| answers.next().unwrap_or_else(|| Answer::Open(Vec::new())))
+}
+
+#[test]
+fn a_streaming_list_goes_on_as_a_watch() {
+    Lab::run(1, |lab| async move {
+        let all =
+            vec![added("a", 1, 5, "1"), initial_end(7) + &modified("a", 1, 8, "2"), added("b", 1, 9, "1")];
+        let script = in_a_row(&lab, vec![Answer::Open(all)]);
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("all is told", || witness.count() == 3).await;
+        assert_eq!(witness.told(), ["+a=1*", "a=1>2", "+b=1"]);
+        assert_eq!(script.asked(), ["stream"]);
+        assert_eq!(informer.last_sync_resource_version().as_deref(), Some("9"));
+    });
+}
+
+#[test]
+fn frames_may_be_cut_into_any_pieces() {
+    Lab::run(2, |lab| async move {
+        let text = beginning().concat() + &modified("a", 1, 6, "2") + &deleted("a", 1, 7, "2") + &bookmark(9);
+        let bytes = text.chars().map(String::from).collect();
+        let script = in_a_row(&lab, vec![Answer::Open(bytes)]);
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("the bookmark came", || informer.last_sync_resource_version().as_deref() == Some("9"))
+            .await;
+        assert_eq!(witness.told(), ["+a=1*", "a=1>2", "-a=2"]);
+    });
+}
+
+#[test]
+fn what_changes_while_a_list_is_streamed_is_part_of_it() {
+    Lab::run(3, |lab| async move {
+        let all = vec![
+            added("changed", 1, 1, "1"),
+            added("gone", 1, 2, "1"),
+            added("back", 1, 3, "1"),
+            added("recreated", 1, 4, "1"),
+            modified("changed", 1, 5, "2"),
+            deleted("gone", 1, 6, "1"),
+            // It left what is selected, and came back.
+            deleted("back", 1, 7, "1"),
+            added("back", 1, 8, "2"),
+            deleted("recreated", 1, 9, "1"),
+            added("recreated", 2, 10, "2"),
+            initial_end(10),
+        ];
+        let script = in_a_row(&lab, vec![Answer::Open(all)]);
+        let informer = lab.informer(&script);
+        let (witness, registration) = Witness::of(&informer);
+        informer.start();
+        assert!(registration.synced().await);
+        assert_eq!(values(&informer), pairs([("changed", "2"), ("back", "2"), ("recreated", "2")]));
+        assert_eq!(witness.view().len(), 3, "{:?}", witness.told());
+    });
+}
+
+#[test]
+fn a_server_that_is_behind_does_not_turn_time_back() {
+    Lab::run(4, |lab| async move {
+        // It begins with what it remembers, which is older than what was asked for, and then catches up.
+        let behind = vec![added("a", 1, 5, "1"), modified("a", 1, 8, "2"), initial_end(8)];
+        let first = vec![added("a", 1, 8, "2"), initial_end(8), error(410, "Expired")];
+        let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Open(behind)]);
+        let informer = lab.informer(&script);
+        let (witness, registration) = Witness::of(&informer);
+        informer.start();
+        assert!(registration.synced().await);
+        lab.until("it is listed again", || informer.stats().lists == 2).await;
+        lab.sleep(Duration::from_secs(5)).await;
+        assert_eq!(script.asked(), ["stream", "stream@8"]);
+        assert_eq!(values(&informer), pairs([("a", "2")]));
+        assert_eq!(witness.told(), ["+a=2*"]);
+    });
+}
+
+#[test]
+fn frames_that_come_twice_or_again_are_told_once() {
+    Lab::run(5, |lab| async move {
+        let replayed = vec![
+            added("a", 1, 5, "1"),
+            modified("a", 1, 6, "2"),
+            modified("a", 1, 6, "2"),
+            modified("a", 1, 7, "3"),
+            // All over again.
+            added("a", 1, 5, "1"),
+            modified("a", 1, 6, "2"),
+            modified("a", 1, 7, "3"),
+            deleted("a", 1, 8, "3"),
+            deleted("a", 1, 8, "3"),
+            added("a", 2, 9, "4"),
+            // Of the one before.
+            modified("a", 1, 7, "3"),
+            deleted("a", 1, 8, "3"),
+            bookmark(20),
+        ];
+        let script = in_a_row(&lab, vec![Answer::Open([beginning(), replayed].concat())]);
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("the bookmark came", || informer.last_sync_resource_version().as_deref() == Some("20"))
+            .await;
+        assert_eq!(witness.told(), ["+a=1*", "a=1>2", "a=2>3", "-a=3", "+a=4"]);
+    });
+}
+
+#[test]
+fn half_a_line_is_nothing() {
+    Lab::run(6, |lab| async move {
+        let half = &modified("a", 1, 6, "2")[..60];
+        let first = [beginning(), vec![half.to_owned()]].concat();
+        let script = in_a_row(&lab, vec![Answer::Cut(first), Answer::Open(vec![modified("a", 1, 6, "2")])]);
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("all is told", || witness.count() == 2).await;
+        assert_eq!(witness.told(), ["+a=1*", "a=1>2"]);
+        assert_eq!(script.asked(), ["stream", "watch@5"]);
+    });
+}
+
+#[test]
+fn what_came_before_a_line_that_makes_no_sense_counts() {
+    for nonsense in [
+        "garbage\n".to_owned(),
+        line("EXPLODED", &object("a", 1, 7, "3")),
+        "{\"type\":\"ADDED\"}\n".to_owned(),
+    ] {
+        Lab::run(7, |lab| async move {
+            let first = [beginning(), vec![modified("a", 1, 6, "2") + &nonsense]].concat();
+            let then = vec![modified("a", 1, 7, "3")];
+            let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Open(then)]);
+            let informer = lab.informer(&script);
+            let (witness, _registration) = Witness::of(&informer);
+            informer.start();
+            lab.until("all is told", || witness.count() == 3).await;
+            assert_eq!(witness.told(), ["+a=1*", "a=1>2", "a=2>3"]);
+            assert_eq!(script.asked(), ["stream", "watch@6"]);
+        });
+    }
+}
+
+#[test]
+fn a_place_that_no_watch_gets_past_is_left_by_a_list() {
+    Lab::run(8, |lab| async move {
+        let script = lab.script(|number, asked| match (number, asked) {
+            (0, _) => Answer::Open(beginning()),
+            (_, Asked::Stream { .. }) => Answer::Open(vec![added("a", 1, 9, "2"), initial_end(9)]),
+            _ => Answer::Open(vec!["garbage\n".to_owned()]),
+        });
+        let informer = lab.informer(&script);
+        informer.start();
+        informer.synced().await;
+        // The first watch is still open, and quiet; it takes a while to be given up.
+        lab.until("it is listed again", || informer.stats().lists == 2).await;
+        lab.sleep(Duration::from_secs(1)).await;
+        assert_eq!(values(&informer), pairs([("a", "2")]));
+        assert!(script.asked().len() <= 5, "{:?}", script.asked());
+    });
+}
+
+#[test]
+fn an_endless_line_is_given_up() {
+    Lab::run(9, |lab| async move {
+        let piece = "x".repeat(1024 * 1024);
+        let first = [beginning(), vec![piece; 18]].concat();
+        let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Open(vec![modified("a", 1, 6, "2")])]);
+        let informer = lab.informer(&script);
+        informer.start();
+        lab.until("it goes on", || values(&informer) == pairs([("a", "2")])).await;
+        assert_eq!(script.asked(), ["stream", "watch@5"]);
+    });
+}
+
+#[test]
+fn a_watch_that_says_410_is_followed_by_a_list_at_what_is_known() {
+    Lab::run(10, |lab| async move {
+        let first = [beginning(), vec![modified("a", 1, 6, "2"), error(410, "Expired")]].concat();
+        let again = vec![added("a", 1, 8, "3"), initial_end(9)];
+        let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Open(again)]);
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("all is told", || witness.count() == 3).await;
+        assert_eq!(witness.told(), ["+a=1*", "a=1>2", "a=2>3"]);
+        assert_eq!(script.asked(), ["stream", "stream@6"]);
+    });
+}
+
+#[test]
+fn a_watch_that_says_anything_else_is_opened_again() {
+    for (code, reason) in [(500, "InternalError"), (429, "TooManyRequests"), (504, "Timeout")] {
+        Lab::run(11, |lab| async move {
+            let first = [beginning(), vec![modified("a", 1, 6, "2"), error(code, reason)]].concat();
+            let script = in_a_row(&lab, vec![Answer::Open(first)]);
+            let informer = lab.informer(&script);
+            informer.start();
+            informer.synced().await;
+            lab.until("it asks again", || script.asked().len() == 2).await;
+            assert_eq!(script.asked(), ["stream", "watch@6"]);
+        });
+    }
+}
+
+#[test]
+fn nobody_there_is_no_reason_to_list() {
+    Lab::run(12, |lab| async move {
+        let script = lab.script(|number, _| match number {
+            0 => Answer::Ended(beginning()),
+            1..5 => Answer::Unreachable,
+            5..8 => Answer::Refused(429, "TooManyRequests", "slow down"),
+            _ => Answer::Open(vec![modified("a", 1, 6, "2")]),
+        });
+        let informer = lab.informer(&script);
+        informer.start();
+        lab.until("it goes on", || values(&informer) == pairs([("a", "2")])).await;
+        let asked = script.asked();
+        assert_eq!(asked.len(), 9);
+        assert!(asked[1..].iter().all(|asked| asked == "watch@5"), "{asked:?}");
+    });
+}
+
+#[test]
+fn a_watch_that_is_refused_for_what_it_asks_is_not_asked_for_ever() {
+    for code in [400, 403, 404, 410, 422] {
+        Lab::run(13, |lab| async move {
+            let script = lab.script(move |_, asked| match asked {
+                Asked::Watch { version: Some(version) } if version == "5" => {
+                    Answer::Refused(code, "BadRequest", "not this version")
+                }
+                Asked::Watch { .. } => Answer::Open(Vec::new()),
+                Asked::List { version: None, .. } | Asked::Stream { version: None } => {
+                    Answer::Ended(beginning())
+                }
+                _ => Answer::Ended(vec![added("a", 1, 7, "2"), initial_end(7)]),
+            });
+            let informer = lab.informer(&script);
+            informer.start();
+            lab.until("it lists again", || values(&informer) == pairs([("a", "2")])).await;
+        });
+    }
+}
+
+#[test]
+fn a_list_that_is_refused_as_a_stream_is_asked_for_whole() {
+    for code in [400, 403, 404, 405, 415, 422] {
+        Lab::run(14, |lab| async move {
+            let all = list(5, &[object("a", 1, 5, "1")]);
+            let script =
+                in_a_row(&lab, vec![Answer::Refused(code, "Invalid", "no"), Answer::Ended(vec![all])]);
+            let informer = lab.informer(&script);
+            informer.start();
+            informer.wait_for_sync(Duration::from_millis(1)).await.unwrap();
+            lab.until("it watches", || script.asked().len() == 3).await;
+            assert_eq!(script.asked(), ["stream", "list@0", "watch@5"]);
+            assert_eq!(values(&informer), pairs([("a", "1")]));
+        });
+    }
+}
+
+#[test]
+fn a_busy_server_is_asked_for_a_stream_again() {
+    for code in [429, 500, 503] {
+        Lab::run(15, |lab| async move {
+            let script = in_a_row(&lab, vec![Answer::Refused(code, "Busy", "no"), Answer::Open(beginning())]);
+            let informer = lab.informer(&script);
+            informer.start();
+            informer.wait_for_sync(Duration::from_secs(10)).await.unwrap();
+            assert_eq!(script.asked(), ["stream", "stream"]);
+            let times = script.times();
+            assert!(times[1].since(times[0]) >= Duration::from_millis(800));
+        });
+    }
+}
+
+#[test]
+fn a_server_that_does_not_know_streams_is_asked_for_a_list() {
+    // It takes the request for an ordinary watch: what there is, and no end of it.
+    Lab::run(16, |lab| async move {
+        let script = lab.script(|_, asked| match asked {
+            Asked::Stream { .. } => Answer::Open(vec![added("a", 1, 5, "1")]),
+            Asked::List { .. } => Answer::Ended(vec![list(5, &[object("a", 1, 5, "1")])]),
+            Asked::Watch { .. } => Answer::Open(Vec::new()),
+        });
+        let informer = lab.informer(&script);
+        informer.start();
+        informer.wait_for_sync(Duration::from_secs(120)).await.unwrap();
+        assert_eq!(script.asked()[..2], ["stream", "list@0"]);
+    });
+}
+
+#[test]
+fn a_stream_that_goes_on_and_never_ends_its_beginning_is_given_up() {
+    Lab::run(17, |lab| async move {
+        let (sender, receiver) = unbounded();
+        let mut receiver = Some(receiver);
+        let script = lab.script(move |_, asked| match asked {
+            Asked::Stream { .. } => match receiver.take() {
+                Some(receiver) => Answer::Live(receiver),
+                None => Answer::Open(Vec::new()),
+            },
+            Asked::List { .. } => Answer::Ended(vec![list(5, &[object("a", 1, 5, "1")])]),
+            Asked::Watch { .. } => Answer::Open(Vec::new()),
+        });
+        let informer = lab.informer(&script);
+        informer.start();
+        for version in 5..50 {
+            let _ = sender.unbounded_send(added("a", 1, version, "1") + &bookmark(version));
+            lab.sleep(Duration::from_secs(30)).await;
+        }
+        assert!(informer.has_synced(), "{:?}", script.asked());
+    });
+}
+
+#[test]
+fn a_page_of_a_proxy_is_not_a_list() {
+    Lab::run(18, |lab| async move {
+        let html = || vec!["<html><body>Please log in</body></html>\n".to_owned()];
+        let script = lab.script(move |number, asked| match (number, asked) {
+            (0..6, _) => Answer::Ended(html()),
+            (_, Asked::List { .. }) => Answer::Ended(vec![list(5, &[object("a", 1, 5, "1")])]),
+            (_, Asked::Stream { .. }) => Answer::Open(beginning()),
+            _ => Answer::Open(Vec::new()),
+        });
+        let informer = lab.informer(&script);
+        informer.start();
+        let failed = informer.wait_for_sync(Duration::from_secs(5)).await.unwrap_err().to_string();
+        assert!(failed.contains("the answer cannot be read"), "{failed}");
+        informer.wait_for_sync(Duration::from_secs(120)).await.unwrap();
+        assert_eq!(values(&informer), pairs([("a", "1")]));
+    });
+}
+
+#[test]
+fn half_a_list_changes_nothing() {
+    Lab::run(19, |lab| async move {
+        let whole = list(9, &[object("b", 1, 8, "1"), object("c", 1, 9, "1")]);
+        let half = whole[..whole.len() - 40].to_owned();
+        let script = lab.script(move |number, asked| match (number, asked) {
+            (0, _) => Answer::Ended(vec![list(5, &[object("a", 1, 5, "1")])]),
+            (1, _) => Answer::Open(vec![error(410, "Expired")]),
+            (2, _) => Answer::Cut(vec![half.clone()]),
+            // The length was not announced, and the connection just ends.
+            (3, _) => Answer::Ended(vec![half.clone()]),
+            (_, Asked::List { .. }) => Answer::Ended(vec![whole.clone()]),
+            _ => Answer::Open(Vec::new()),
+        });
+        let informer = lab
+            .builder()
+            .streaming_lists(false)
+            .source(bowline_cache::Namespaces::All, script.clone())
+            .build()
+            .unwrap();
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("both halves came", || script.asked().len() == 4).await;
+        assert_eq!(values(&informer), pairs([("a", "1")]));
+        lab.until("all is told", || witness.count() == 4).await;
+        assert_eq!(witness.told(), ["+a=1*", "-a=1?", "+b=1", "+c=1"]);
+        assert_eq!(script.asked()[..5], ["list@0", "watch@5", "list@5", "list@5", "list@5"]);
+    });
+}
+
+#[test]
+fn half_a_stream_changes_nothing() {
+    Lab::run(20, |lab| async move {
+        let first = [beginning(), vec![error(410, "Expired")]].concat();
+        let half = vec![added("b", 1, 8, "1")];
+        let whole = vec![added("b", 1, 8, "1"), added("c", 1, 9, "1"), initial_end(9)];
+        let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Cut(half), Answer::Open(whole)]);
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("all is told", || witness.count() == 4).await;
+        assert_eq!(witness.told(), ["+a=1*", "-a=1?", "+b=1", "+c=1"]);
+        assert_eq!(script.asked(), ["stream", "stream@5", "stream@5"]);
+    });
+}
+
+#[test]
+fn a_server_that_is_not_as_far_is_asked_for_the_newest_in_pages() {
+    Lab::run(21, |lab| async move {
+        let too_large = || Answer::Refused(504, "Timeout", "Too large resource version: 5, current: 3");
+        let script = in_a_row(
+            &lab,
+            vec![
+                Answer::Ended(vec![list(5, &[object("z", 1, 5, "1")])]),
+                Answer::Refused(410, "Expired", "too old"),
+                too_large(),
+                Answer::Ended(vec![page(3, "two", &[object("a", 1, 1, "1"), object("b", 1, 2, "1")])]),
+                Answer::Ended(vec![page(3, "", &[object("c", 1, 3, "1")])]),
+            ],
+        );
+        let informer = lab
+            .builder()
+            .streaming_lists(false)
+            .page_size(2.try_into().unwrap())
+            .source(bowline_cache::Namespaces::All, script.clone())
+            .build()
+            .unwrap();
+        informer.start();
+        lab.until("it watches", || script.asked().len() == 6).await;
+        assert_eq!(
+            script.asked(),
+            ["list@0", "watch@5", "list@5", "list limit 2", "list limit 2 after two", "watch@3"]
+        );
+        assert_eq!(values(&informer), pairs([("a", "1"), ("b", "1"), ("c", "1")]));
+    });
+}
+
+#[test]
+fn pages_that_expire_while_they_are_read_are_asked_for_whole() {
+    Lab::run(22, |lab| async move {
+        let expired = || Answer::Refused(410, "Expired", "the continue token is too old");
+        let script = in_a_row(
+            &lab,
+            vec![
+                expired(),
+                Answer::Ended(vec![page(3, "two", &[object("old", 1, 1, "1")])]),
+                expired(),
+                Answer::Ended(vec![list(8, &[object("new", 1, 8, "1")])]),
+            ],
+        );
+        let informer = lab
+            .builder()
+            .streaming_lists(false)
+            .source(bowline_cache::Namespaces::All, script.clone())
+            .build()
+            .unwrap();
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("it watches", || script.asked().len() == 5).await;
+        assert_eq!(
+            script.asked(),
+            ["list@0", "list limit 500", "list limit 500 after two", "list", "watch@8"]
+        );
+        lab.until("all is told", || witness.count() == 1).await;
+        assert_eq!(witness.told(), ["+new=1*"]);
+    });
+}
+
+/// How long it waited between what it asked, in milliseconds.
+fn waits(script: &Script) -> Vec<u128> {
+    script.times().windows(2).map(|pair| pair[1].since(pair[0]).as_millis()).collect()
+}
+
+/// Waits that begin short, become longer and stay below a limit.
+fn grow_and_are_bounded(waits: &[u128]) {
+    assert!(waits.len() >= 10, "{waits:?}");
+    assert!((800..=1600).contains(&waits[0]), "{waits:?}");
+    for (number, wait) in waits.iter().enumerate() {
+        let least = (800_u128 << number.min(20)).min(30_000);
+        assert!((least..=2 * least + 1).contains(wait), "wait {number} of {waits:?}");
+    }
+}
+
+#[test]
+fn a_list_that_fails_is_asked_for_less_and_less_often() {
+    Lab::run(23, |lab| async move {
+        let script = lab.script(|_, _| Answer::Refused(500, "InternalError", "no"));
+        let informer = lab.informer(&script);
+        informer.start();
+        lab.sleep(Duration::from_secs(600)).await;
+        grow_and_are_bounded(&waits(&script));
+    });
+}
+
+#[test]
+fn a_watch_that_fails_is_asked_for_less_and_less_often() {
+    Lab::run(24, |lab| async move {
+        let script = lab.script(|number, _| match number {
+            0 => Answer::Open([beginning(), vec![error(500, "InternalError")]].concat()),
+            _ => Answer::Unreachable,
+        });
+        let informer = lab.informer(&script);
+        informer.start();
+        lab.sleep(Duration::from_secs(600)).await;
+        grow_and_are_bounded(&waits(&script));
+    });
+}
+
+#[test]
+fn watches_that_end_at_once_are_opened_less_and_less_often() {
+    Lab::run(25, |lab| async move {
+        let script = lab.script(|number, _| match number {
+            0 => Answer::Ended(beginning()),
+            _ => Answer::Ended(Vec::new()),
+        });
+        let informer = lab.informer(&script);
+        informer.start();
+        lab.sleep(Duration::from_secs(600)).await;
+        grow_and_are_bounded(&waits(&script));
+        assert_eq!(informer.stats().lists, 1);
+    });
+}
+
+#[test]
+fn a_history_that_is_always_too_short_does_not_make_a_storm_of_lists() {
+    for streaming in [true, false] {
+        Lab::run(26, |lab| async move {
+            let script = lab.script(|_, asked| match asked {
+                Asked::Stream { .. } => Answer::Open([beginning(), vec![error(410, "Expired")]].concat()),
+                Asked::List { .. } => Answer::Ended(vec![list(5, &[object("a", 1, 5, "1")])]),
+                Asked::Watch { .. } => Answer::Refused(410, "Expired", "too old"),
+            });
+            let informer = lab
+                .builder()
+                .streaming_lists(streaming)
+                .source(bowline_cache::Namespaces::All, script.clone())
+                .build()
+                .unwrap();
+            informer.start();
+            let soon = lab
+                .clock
+                .timeout(Duration::from_secs(300), lab.until("a storm", || script.asked().len() > 60));
+            assert!(soon.await.is_err(), "{} requests", script.asked().len());
+            assert!(informer.stats().lists > 5, "but it goes on");
+        });
+    }
+}
+
+#[test]
+fn a_watch_that_lasted_is_opened_again_at_once() {
+    Lab::run(27, |lab| async move {
+        let (sender, receiver) = unbounded();
+        let mut receiver = Some(receiver);
+        let script = lab.script(move |_, _| receiver.take().map_or(Answer::Open(Vec::new()), Answer::Live));
+        let informer = lab.informer(&script);
+        informer.start();
+        sender.unbounded_send(beginning().concat()).unwrap();
+        informer.synced().await;
+        lab.sleep(Duration::from_secs(200)).await;
+        let before = lab.clock.now();
+        drop(sender);
+        lab.until("it asks again", || script.asked().len() == 2).await;
+        assert!(script.times()[1].since(before) < Duration::from_millis(10));
+        assert_eq!(script.asked()[1], "watch@5");
+        assert_eq!(informer.stats().failures, 0);
+    });
+}
