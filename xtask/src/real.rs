@@ -41,7 +41,7 @@ enum Verb {
     Down,
     /// Print what a shell needs to use what `up` started: `eval "$(cargo xtask real env)"`
     Env,
-    /// Run the contract tests against a control plane of their own, and stop it
+    /// Run the tests that have two arms against a control plane of their own, and stop it
     Test {
         /// What `cargo test` is given in addition
         #[arg(last = true)]

@@ -1,26 +1,34 @@
 //! All informers of one API server. Owns which there are, who uses them, and when one starts and ends.
 
+mod any_informer;
+mod error;
+mod id;
+mod informer;
 mod options;
 mod query;
 
-use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Deref;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_clock::{Scope, Spawner};
+use futures::future::join_all;
 use kube::{Client, Resource};
+use tokio_util::sync::CancellationToken;
 
-use crate::indexer::IndexError;
-use crate::kind::{Form, Kind};
+use crate::kind::Kind;
 use crate::list_watch::Selectors;
-use crate::lister::Lister;
+use crate::lister::{Lister, NamespaceLister};
 use crate::namespaces::Namespaces;
-use crate::shared_informer::{InformerError, NotSynced, SharedInformer, Stats, SyncError};
+use crate::shared_informer::{InformerError, SharedInformer, Stats, SyncError};
+use any_informer::AnyInformer;
 use bowline_machinery::ObjectKey;
+pub use error::CacheError;
+use id::Id;
+pub use informer::Informer;
+use informer::Use;
+use options::Resolved;
 pub use options::{ALL_OTHERS, CacheOptions, KindOptions, NamespaceSettings, Settings};
 pub use query::ListQuery;
 
@@ -31,7 +39,12 @@ pub use query::ListQuery;
 /// [`get_informer`](Self::get_informer) ends when its last user is gone; one that a read or an index needed stays until it
 /// is [removed](Self::remove_informer).
 ///
-/// A clone is the same cache.
+/// # Reads
+/// [`get`](Self::get), [`list`](Self::list) and the listers wait until the kind was listed once, and end with the reason
+/// if that takes longer than [`CacheOptions::sync_limit`]; whoever waits no longer drops the future. What was listed once
+/// can be read ever after, also when the cache is stopped: as it was then.
+///
+/// A clone is the same cache. When the last one is dropped, all its informers end.
 #[derive(Clone)]
 pub struct InformerCache {
     inner: Arc<Inner>,
@@ -46,19 +59,11 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    is_started: bool,
-    informers: BTreeMap<Id, Entry>,
-}
-
-/// What an informer holds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Id {
-    group: String,
-    version: String,
-    kind: String,
-    form: Form,
-    object: TypeId,
-    parts: Vec<(Namespaces, Selectors)>,
+    /// Cancelled by a stop; none when the cache is not started.
+    running: Option<CancellationToken>,
+    informers: BTreeMap<Arc<Id>, Entry>,
+    /// The informers that reads keep, found without working out again what the options say about their kinds.
+    read: Vec<Readable>,
 }
 
 struct Entry {
@@ -66,98 +71,16 @@ struct Entry {
     users: usize,
     /// Whether it stays when its last user is gone.
     is_kept: bool,
-    /// Told apart from one that was removed before it.
-    number: Arc<()>,
+    /// Cancelled when it leaves the cache.
+    gone: CancellationToken,
 }
 
-/// Why a cache cannot answer.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CacheError {
-    /// Nobody started the cache, so that waiting for it would never end.
-    #[error("the cache is not started, so {kind} cannot be read: call `start` first")]
-    NotStarted {
-        /// What was to be read.
-        kind: String,
-    },
-    /// There is no informer, and none may be made.
-    #[error(
-        "there is no informer of {kind}, and the cache was told to fail then: ask for one with `get_informer` first"
-    )]
-    NoInformer {
-        /// What was to be read.
-        kind: String,
-    },
-    /// What was asked for is outside what is cached.
-    #[error("{kind} in namespace {namespace} is not cached: the cache has {cached}")]
-    NotCached {
-        /// What was to be read.
-        kind: String,
-        /// Where.
-        namespace: String,
-        /// What is cached of it.
-        cached: String,
-    },
-    /// The informer was not in sync in time.
-    #[error(transparent)]
-    NotSynced(#[from] SyncError),
-    /// There is no such index.
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    /// The informer cannot be made.
-    #[error(transparent)]
-    Informer(#[from] InformerError),
-}
-
-/// An informer of a cache, in use: as long as there is one of these, it is there. A clone is one more.
-pub struct Informer<K> {
-    informer: SharedInformer<K>,
-    use_: Arc<Use>,
-}
-
-/// One user of an informer, who leaves by being dropped.
-struct Use {
-    cache: Weak<Inner>,
-    id: Id,
-    number: Arc<()>,
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        let Some(inner) = self.cache.upgrade() else { return };
-        let mut state = inner.lock();
-        let Some(entry) = state.informers.get_mut(&self.id) else { return };
-        if !Arc::ptr_eq(&entry.number, &self.number) {
-            return;
-        }
-        entry.users -= 1;
-        if entry.users == 0 && !entry.is_kept {
-            let entry = state.informers.remove(&self.id);
-            drop(state);
-            // Ends its tasks, unless somebody still has it.
-            drop(entry);
-        }
-    }
-}
-
-impl<K> Deref for Informer<K> {
-    type Target = SharedInformer<K>;
-
-    fn deref(&self) -> &SharedInformer<K> {
-        &self.informer
-    }
-}
-
-impl<K> Clone for Informer<K> {
-    fn clone(&self) -> Self {
-        Self { informer: self.informer.clone(), use_: self.use_.clone() }
-    }
-}
-
-impl<K> fmt::Debug for Informer<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Informer").field(&self.use_.id).finish()
-    }
+/// An informer that can be read from.
+#[derive(Clone)]
+struct Readable {
+    id: Arc<Id>,
+    informer: Arc<dyn AnyInformer>,
+    gone: CancellationToken,
 }
 
 impl InformerCache {
@@ -171,18 +94,20 @@ impl InformerCache {
     /// The informer of a kind, as the cache's options have it. It is started if the cache is.
     ///
     /// # Errors
-    /// When the options contradict each other.
+    /// When the options make no sense for this kind: a selector that cannot be read, or namespaces for a kind that is in
+    /// none.
     pub fn get_informer<K>(&self, kind: &Kind<K>) -> Result<Informer<K>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
     {
-        self.inner.get_informer(kind, None, false)
+        self.inner.get_informer(kind, self.inner.options.of(kind), false)
     }
 
-    /// The informer of a kind in some namespaces and with some selectors, whatever the cache's options have.
+    /// The informer of a kind in some namespaces and with some selectors, whatever the cache's options have. Reads from the
+    /// cache do not look there, only [what it holds](SharedInformer::lister) itself.
     ///
     /// # Errors
-    /// When the namespaces overlap.
+    /// When there are no namespaces or they overlap, and as [`get_informer`](Self::get_informer).
     pub fn get_informer_of<K>(
         &self,
         kind: &Kind<K>,
@@ -191,36 +116,25 @@ impl InformerCache {
     where
         K: Resource + Send + Sync + 'static,
     {
-        self.inner.get_informer(kind, Some(parts.into_iter().collect()), false)
+        self.inner.get_informer(kind, self.inner.options.of_parts(kind, parts), false)
     }
 
     /// Stops and forgets the informers of a kind in its form, whoever uses them: their objects stay as they are for those
-    /// who still have them. Whether there were any.
+    /// who still have them, and who waits for one to be in sync is told. Whether there were any.
     pub async fn remove_informer<K>(&self, kind: &Kind<K>) -> bool
     where
         K: Resource + Send + Sync + 'static,
     {
-        let removed: Vec<_> = {
-            let mut state = self.inner.lock();
-            let resource = kind.resource();
-            let is_meant = |id: &Id| {
-                id.object == TypeId::of::<K>()
-                    && id.form == kind.form()
-                    && (&id.group, &id.version, &id.kind)
-                        == (&resource.group, &resource.version, &resource.kind)
-            };
-            state.informers.extract_if(.., |id, _| is_meant(id)).map(|(_, entry)| entry.informer).collect()
-        };
-        for informer in &removed {
-            informer.stop().await;
-        }
+        let removed = self.inner.take_out(kind);
+        join_all(removed.iter().map(|informer| informer.stop())).await;
         !removed.is_empty()
     }
 
-    /// Adds an index to the informer of a kind, by which [`list`](Self::list) finds objects.
+    /// Adds an index to the informer of a kind, by which [`list`](Self::list) finds objects. The informer stays from now
+    /// on.
     ///
     /// # Errors
-    /// When there is one of that name.
+    /// When there is one of that name, and as [`get_informer`](Self::get_informer).
     pub fn add_index<K>(
         &self,
         kind: &Kind<K>,
@@ -230,11 +144,12 @@ impl InformerCache {
     where
         K: Resource + Send + Sync + 'static,
     {
-        let informer = self.inner.get_informer(kind, None, true)?;
+        let informer = self.inner.get_informer(kind, self.inner.options.of(kind), true)?;
         Ok(informer.indexer().add_index(name, values)?)
     }
 
-    /// One object, once its kind is in sync. None if there is no such object.
+    /// One object, once its kind is in sync. None if there is no such object. Of a kind that is in no namespace, that of
+    /// the key does not matter.
     ///
     /// # Errors
     /// When the cache cannot tell.
@@ -242,11 +157,17 @@ impl InformerCache {
     where
         K: Resource + Send + Sync + 'static,
     {
-        let informer = self.readable(kind, key.namespace()).await?;
-        Ok(informer.indexer().get(key))
+        if !kind.is_namespaced() {
+            return Ok(self.readable(kind, None).await?.indexer().get_in("", key.name()));
+        }
+        let Some(namespace) = key.namespace() else {
+            return Err(CacheError::NoNamespace { kind: kind.to_string(), name: key.name().to_owned() });
+        };
+        Ok(self.readable(kind, Some(namespace)).await?.indexer().get(key))
     }
 
-    /// The objects that a query asks for, in the order of their keys, once their kind is in sync.
+    /// The objects that a query asks for, in the order of their keys, once their kind is in sync. Of a kind that is in no
+    /// namespace, that of the query does not matter.
     ///
     /// # Errors
     /// When the cache cannot tell.
@@ -254,8 +175,9 @@ impl InformerCache {
     where
         K: Resource + Send + Sync + 'static,
     {
-        let informer = self.readable(kind, query.namespace()).await?;
-        Ok(query.run(informer.indexer())?)
+        let namespace = query.namespace().filter(|_| kind.is_namespaced());
+        let informer = self.readable(kind, namespace).await?;
+        Ok(query.run(informer.indexer(), namespace)?)
     }
 
     /// The objects of a kind, to read at any time, once they are in sync.
@@ -269,13 +191,30 @@ impl InformerCache {
         Ok(self.readable(kind, None).await?.lister())
     }
 
-    /// Starts all informers that there are, and each from now on as soon as it is asked for.
+    /// The objects of a kind in a namespace, to read at any time, once they are in sync.
+    ///
+    /// # Errors
+    /// When they are not, or the namespace is not cached.
+    pub async fn namespace_lister<K>(
+        &self,
+        kind: &Kind<K>,
+        namespace: impl Into<String>,
+    ) -> Result<NamespaceLister<K>, CacheError>
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        let namespace = namespace.into();
+        Ok(self.readable(kind, Some(&namespace)).await?.lister().namespace(namespace))
+    }
+
+    /// Starts all informers that there are, and each from now on as soon as it is asked for. After a stop they go on from
+    /// where they were: handlers are told of what happened meanwhile.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) {
         let mut state = self.inner.lock();
-        state.is_started = true;
+        state.running.get_or_insert_default();
         for entry in state.informers.values() {
             entry.informer.start();
         }
@@ -285,32 +224,43 @@ impl InformerCache {
     pub async fn stop(&self) {
         let informers: Vec<_> = {
             let mut state = self.inner.lock();
-            state.is_started = false;
+            if let Some(running) = state.running.take() {
+                running.cancel();
+            }
             state.informers.values().map(|entry| entry.informer.clone()).collect()
         };
-        for informer in informers {
-            informer.stop().await;
+        join_all(informers.iter().map(|informer| informer.stop())).await;
+        // Who started it again meanwhile may have found informers that were still running, and are not now.
+        if self.inner.lock().running.is_some() {
+            self.start();
         }
     }
 
-    /// Waits until all informers that there are now are in sync, but no longer than `limit`.
+    /// Waits until all informers that there are now are in sync, but no longer than `limit`. One that is removed meanwhile
+    /// is not waited for.
     ///
     /// # Errors
     /// Which are not, and why.
     pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), SyncError> {
-        let informers: Vec<_> =
-            self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect();
+        let waited_for: Vec<_> = {
+            let state = self.inner.lock();
+            state.informers.values().map(|entry| (entry.informer.clone(), entry.gone.clone())).collect()
+        };
         let all = async {
-            for informer in &informers {
-                informer.synced().await;
+            for (informer, gone) in &waited_for {
+                tokio::select! {
+                    biased;
+                    () = informer.synced() => {}
+                    () = gone.cancelled() => {}
+                }
             }
         };
         match self.inner.scope.spawner().clock().timeout(limit, all).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(SyncError::new(
-                limit,
-                informers.iter().flat_map(|informer| informer.not_synced()).collect(),
-            )),
+            Err(_) => {
+                let left = waited_for.iter().filter(|(_, gone)| !gone.is_cancelled());
+                Err(SyncError::new(limit, left.flat_map(|(informer, _)| informer.not_synced()).collect()))
+            }
         }
     }
 
@@ -322,29 +272,30 @@ impl InformerCache {
     }
 
     /// An informer that may be read from, in sync.
-    async fn readable<K>(&self, kind: &Kind<K>, namespace: Option<&str>) -> Result<Informer<K>, CacheError>
+    async fn readable<K>(
+        &self,
+        kind: &Kind<K>,
+        namespace: Option<&str>,
+    ) -> Result<SharedInformer<K>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
     {
-        let inner = &self.inner;
-        if inner.options.fails_on_missing && !inner.has_informer(kind) {
-            return Err(CacheError::NoInformer { kind: kind.to_string() });
+        let (readable, running) = self.inner.find_readable(kind, namespace)?;
+        let informer: SharedInformer<K> = typed(&*readable.informer);
+        // The other reference would keep it from ending while this one is waited for.
+        let gone = readable.gone;
+        drop(readable.informer);
+        if informer.has_synced() {
+            return Ok(informer);
         }
-        let informer = inner.get_informer(kind, None, true)?;
-        if let Some(namespace) = namespace
-            && kind.is_namespaced()
-            && !informer.use_.id.parts.iter().any(|(namespaces, _)| namespaces.has(namespace))
-        {
-            let cached: Vec<_> =
-                informer.use_.id.parts.iter().map(|(namespaces, _)| namespaces.to_string()).collect();
-            let (kind, namespace) = (kind.to_string(), namespace.to_owned());
-            return Err(CacheError::NotCached { kind, namespace, cached: cached.join(", ") });
-        }
-        if !informer.has_synced() {
-            if !inner.lock().is_started {
-                return Err(CacheError::NotStarted { kind: kind.to_string() });
-            }
-            informer.wait_for_sync(inner.options.sync_limit).await?;
+        let Some(running) = running else {
+            return Err(CacheError::NotStarted { kind: kind.to_string() });
+        };
+        tokio::select! {
+            biased;
+            synced = informer.wait_for_sync(self.inner.options.sync_limit) => synced?,
+            () = gone.cancelled() => return Err(CacheError::Removed { kind: kind.to_string() }),
+            () = running.cancelled() => return Err(CacheError::NotStarted { kind: kind.to_string() }),
         }
         Ok(informer)
     }
@@ -354,51 +305,96 @@ impl Inner {
     fn get_informer<K>(
         self: &Arc<Self>,
         kind: &Kind<K>,
-        parts: Option<Vec<(Namespaces, Selectors)>>,
+        resolved: Resolved<K>,
         keep: bool,
     ) -> Result<Informer<K>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
     {
-        let mut resolved = self.options.of(kind);
-        if let Some(parts) = parts {
-            resolved.parts = parts;
-        }
-        let id = Id::new(kind, resolved.parts.clone());
+        let id = Arc::new(Id::new(kind, resolved.parts.clone())?);
         let mut state = self.lock();
-        if !state.informers.contains_key(&id) {
-            let informer = self.make(kind, resolved)?;
-            if state.is_started {
-                informer.start();
-            }
-            let entry =
-                Entry { informer: Arc::new(informer), users: 0, is_kept: false, number: Arc::new(()) };
-            state.informers.insert(id.clone(), entry);
-        }
-        let entry = state.informers.get_mut(&id).expect("it was just put there");
-        let informer: SharedInformer<K> =
-            entry.informer.as_any().downcast_ref().cloned().expect("the type is part of the id");
+        let entry = self.entry(&mut state, kind, &id, resolved)?;
         entry.users += 1;
         entry.is_kept |= keep;
-        let use_ = Use { cache: Arc::downgrade(self), id, number: entry.number.clone() };
-        Ok(Informer { informer, use_: Arc::new(use_) })
+        let in_use = Use { cache: Arc::downgrade(self), id, gone: entry.gone.clone() };
+        Ok(Informer { informer: typed(&*entry.informer), in_use: Arc::new(in_use) })
     }
 
-    fn make<K>(
+    /// The informer that has what a read asks for, and whether the cache runs. Makes one if there is none and it may; what
+    /// cannot be answered leaves nothing behind.
+    fn find_readable<K>(
         &self,
         kind: &Kind<K>,
-        resolved: options::Resolved<K>,
-    ) -> Result<SharedInformer<K>, InformerError>
+        namespace: Option<&str>,
+    ) -> Result<(Readable, Option<CancellationToken>), CacheError>
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        let mut state = self.lock();
+        let running = state.running.clone();
+        if let Some(readable) = state.read.iter().find(|readable| readable.id.is_of(kind)) {
+            check_cached(kind, &readable.id, namespace)?;
+            return Ok((readable.clone(), running));
+        }
+        let resolved = self.options.of(kind);
+        let id = Arc::new(Id::new(kind, resolved.parts.clone())?);
+        check_cached(kind, &id, namespace)?;
+        let known = state.informers.get(&id);
+        if known.is_none() && self.options.fails_on_missing {
+            return Err(CacheError::NoInformer { kind: kind.to_string() });
+        }
+        if running.is_none() && !known.is_some_and(|entry| entry.informer.has_synced()) {
+            return Err(CacheError::NotStarted { kind: kind.to_string() });
+        }
+        // Where a read may not make an informer, it does not decide how long one stays either.
+        let keep = !self.options.fails_on_missing;
+        let entry = self.entry(&mut state, kind, &id, resolved)?;
+        entry.is_kept |= keep;
+        let readable = Readable { id, informer: entry.informer.clone(), gone: entry.gone.clone() };
+        if keep {
+            state.read.push(readable.clone());
+        }
+        Ok((readable, running))
+    }
+
+    /// The entry of an informer, which is made if there is none.
+    fn entry<'a, K>(
+        &self,
+        state: &'a mut State,
+        kind: &Kind<K>,
+        id: &Arc<Id>,
+        resolved: Resolved<K>,
+    ) -> Result<&'a mut Entry, CacheError>
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        if !state.informers.contains_key(id) {
+            let informer = self.make(kind, resolved)?;
+            if state.running.is_some() {
+                informer.start();
+            }
+            let entry = Entry {
+                informer: Arc::new(informer),
+                users: 0,
+                is_kept: false,
+                gone: CancellationToken::new(),
+            };
+            state.informers.insert(id.clone(), entry);
+        }
+        Ok(state.informers.get_mut(id).expect("it was there, or was just put there"))
+    }
+
+    fn make<K>(&self, kind: &Kind<K>, resolved: Resolved<K>) -> Result<SharedInformer<K>, InformerError>
     where
         K: Resource + Send + Sync + 'static,
     {
         let spawner = self.scope.spawner();
         let mut builder = SharedInformer::builder(&spawner, kind.clone());
-        for (namespaces, selectors) in resolved.parts {
-            builder = builder.selected(self.client.clone(), namespaces, selectors);
-        }
-        if resolved.keep_managed_fields {
-            builder = builder.keep_managed_fields();
+        for part in resolved.parts {
+            if part.keep_managed_fields {
+                builder = builder.keep_managed_fields_in(part.namespaces.clone());
+            }
+            builder = builder.selected(self.client.clone(), part.namespaces, part.selectors);
         }
         if let Some(transform) = resolved.transform {
             builder = builder.transform(move |object| transform(object));
@@ -410,12 +406,43 @@ impl Inner {
             let spread = 0.9 + 0.2 * spawner.clock().rng().unit();
             builder = builder.resync(period.mul_f64(spread));
         }
+        if let Some(hook) = self.options.on_error.clone() {
+            let kind = kind.to_string();
+            builder = builder.on_error(move |error| hook(&kind, error));
+        }
         builder.build()
     }
 
-    fn has_informer<K: 'static>(&self, kind: &Kind<K>) -> bool {
-        let id = Id::new(kind, self.options.of(kind).parts);
-        self.lock().informers.contains_key(&id)
+    /// One user less.
+    fn leave(&self, id: &Id, gone: &CancellationToken) {
+        let mut state = self.lock();
+        // What was removed has no users to count; another may have its place.
+        if gone.is_cancelled() {
+            return;
+        }
+        let Some(entry) = state.informers.get_mut(id) else { return };
+        entry.users -= 1;
+        if entry.users > 0 || entry.is_kept {
+            return;
+        }
+        gone.cancel();
+        let entry = state.informers.remove(id);
+        drop(state);
+        // Ends its tasks, unless somebody still has it.
+        drop(entry);
+    }
+
+    /// Forgets the informers of a kind in its form.
+    fn take_out<K: 'static>(&self, kind: &Kind<K>) -> Vec<Arc<dyn AnyInformer>> {
+        let mut state = self.lock();
+        state.read.retain(|readable| !readable.id.is_of(kind));
+        let removed = state.informers.extract_if(.., |id, _| id.is_of(kind));
+        removed
+            .map(|(_, entry)| {
+                entry.gone.cancel();
+                entry.informer
+            })
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -423,17 +450,18 @@ impl Inner {
     }
 }
 
-impl Id {
-    fn new<K: 'static>(kind: &Kind<K>, parts: Vec<(Namespaces, Selectors)>) -> Self {
-        let resource = kind.resource();
-        Self {
-            group: resource.group.clone(),
-            version: resource.version.clone(),
-            kind: resource.kind.clone(),
-            form: kind.form(),
-            object: TypeId::of::<K>(),
-            parts,
-        }
+fn typed<K: Resource + Send + Sync + 'static>(informer: &dyn AnyInformer) -> SharedInformer<K> {
+    informer.as_any().downcast_ref().cloned().expect("the type is part of the id")
+}
+
+fn check_cached<K>(kind: &Kind<K>, id: &Id, namespace: Option<&str>) -> Result<(), CacheError> {
+    match namespace {
+        Some(namespace) if !id.has(namespace) => Err(CacheError::NotCached {
+            kind: kind.to_string(),
+            namespace: namespace.to_owned(),
+            cached: id.covered(),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -442,48 +470,5 @@ impl fmt::Debug for InformerCache {
         let state = self.inner.lock();
         let informers: Vec<_> = state.informers.values().map(|entry| entry.informer.name()).collect();
         f.debug_struct("InformerCache").field("informers", &informers).finish_non_exhaustive()
-    }
-}
-
-type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-/// An informer, whatever its objects are.
-trait AnyInformer: Send + Sync {
-    fn as_any(&self) -> &dyn Any;
-    fn name(&self) -> String;
-    fn start(&self);
-    fn stop(&self) -> Boxed<'_>;
-    fn synced(&self) -> Boxed<'_>;
-    fn not_synced(&self) -> Vec<NotSynced>;
-    fn stats(&self) -> Stats;
-}
-
-impl<K: Resource + Send + Sync + 'static> AnyInformer for SharedInformer<K> {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn name(&self) -> String {
-        self.kind().to_string()
-    }
-
-    fn start(&self) {
-        self.start();
-    }
-
-    fn stop(&self) -> Boxed<'_> {
-        Box::pin(self.stop())
-    }
-
-    fn synced(&self) -> Boxed<'_> {
-        Box::pin(self.synced())
-    }
-
-    fn not_synced(&self) -> Vec<NotSynced> {
-        self.not_synced()
-    }
-
-    fn stats(&self) -> Stats {
-        self.stats()
     }
 }

@@ -14,7 +14,7 @@ pub struct Lister<K: Resource + Send + Sync + 'static> {
     indexer: Arc<Indexer<K>>,
 }
 
-/// The objects of an informer in one namespace.
+/// The objects of an informer in one namespace. A clone reads the same.
 pub struct NamespaceLister<K: Resource + Send + Sync + 'static> {
     indexer: Arc<Indexer<K>>,
     namespace: String,
@@ -63,11 +63,27 @@ impl<K: Resource + Send + Sync + 'static> NamespaceLister<K> {
     pub fn list(&self, labels: &LabelSelector) -> Vec<Arc<K>> {
         self.indexer.list_matching(Some(&self.namespace), labels)
     }
+
+    /// The objects that an index has under a value, in the order of their names.
+    ///
+    /// # Errors
+    /// When there is no such index.
+    pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<K>>, IndexError> {
+        let mut found = self.indexer.by_index(index, value)?;
+        found.retain(|object| object.meta().namespace.as_deref().unwrap_or_default() == self.namespace);
+        Ok(found)
+    }
 }
 
 impl<K: Resource + Send + Sync + 'static> Clone for Lister<K> {
     fn clone(&self) -> Self {
         Self::new(self.indexer.clone())
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Clone for NamespaceLister<K> {
+    fn clone(&self) -> Self {
+        Self { indexer: self.indexer.clone(), namespace: self.namespace.clone() }
     }
 }
 

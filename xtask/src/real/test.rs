@@ -1,12 +1,14 @@
-//! `cargo xtask real test`: a fresh control plane, the contract tests against it, and its end, also when interrupted.
+//! `cargo xtask real test`: a fresh control plane, the tests with two arms against it, and its end, also when interrupted.
 
 use std::env;
+use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitCode, ExitStatus, Stdio};
 
 use bowline_clock::Clock;
 use bowline_testing::RealControlPlane;
 use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,8 +16,20 @@ use super::build;
 use super::error::RealError;
 use super::home::Home;
 
-/// What cargo runs. The tests find the plane by [`KUBECONFIG`].
-const TESTS: &[&str] = &["test", "-p", "bowline-apiserver", "--test", "contract"];
+/// What cargo runs: what an API server does, and what informers and caches make of one. The tests find the plane by
+/// [`KUBECONFIG`].
+const TESTS: &[&str] = &[
+    "test",
+    "--no-fail-fast",
+    "-p",
+    "bowline-apiserver",
+    "--test",
+    "contract",
+    "-p",
+    "bowline-cache",
+    "--test",
+    "real",
+];
 
 /// Tells the tests where the kubeconfig of the real control plane is.
 const KUBECONFIG: &str = "BOWLINE_REAL_KUBECONFIG";
@@ -47,21 +61,64 @@ async fn tests(
 ) -> Result<ExitStatus, RealError> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = |source| RealError::Run { command: format!("cargo {}", TESTS.join(" ")), source };
+    let mut passed = Passed::default();
     let mut child = Command::new(cargo)
         .args(TESTS)
         .args(arguments)
         .env(KUBECONFIG, plane.kubeconfig())
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         // A group of its own, so that a signal reaches cargo and its tests once, however it came here.
         .process_group(0)
         .spawn()
         .map_err(run)?;
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut is_told = true;
     loop {
         tokio::select! {
             biased;
-            status = child.wait() => return status.map_err(run),
+            line = lines.next_line(), if is_told => match line.map_err(run)? {
+                Some(line) => {
+                    passed.read(&line);
+                    println!("{line}");
+                }
+                None => is_told = false,
+            },
+            status = child.wait(), if !is_told => {
+                eprintln!("real: {passed}");
+                return status.map_err(run);
+            }
             signal = signals.next() => pass_on(&child, signal),
         }
+    }
+}
+
+/// How many tests passed in how many suites, by what the suites say of themselves.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Passed {
+    suites: usize,
+    passed: usize,
+    failed: usize,
+}
+
+impl Passed {
+    /// One line of what the tests print.
+    fn read(&mut self, line: &str) {
+        let Some(counts) = line.strip_prefix("test result: ") else { return };
+        let count = |what: &str| {
+            let count = counts.split("; ").find_map(|count| count.strip_suffix(what));
+            count.and_then(|count| count.rsplit(' ').next()?.parse::<usize>().ok()).unwrap_or(0)
+        };
+        self.suites += 1;
+        self.passed += count(" passed");
+        self.failed += count(" failed");
+    }
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { suites, passed, failed } = self;
+        write!(f, "{} tests in {suites} suites ran, {passed} passed, {failed} failed", passed + failed)
     }
 }
 
@@ -117,4 +174,24 @@ fn code_of_signal(signal: Signal) -> ExitCode {
 
 fn code_of_number(signal: i32) -> ExitCode {
     ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_suites_say_of_themselves_is_added_up() {
+        let mut passed = Passed::default();
+        for line in [
+            "running 3 tests",
+            "test a ... ok",
+            "test result: FAILED. 17 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.82s",
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.10s",
+        ] {
+            passed.read(line);
+        }
+        assert_eq!(passed, Passed { suites: 2, passed: 20, failed: 2 });
+        assert_eq!(passed.to_string(), "22 tests in 2 suites ran, 20 passed, 2 failed");
+    }
 }

@@ -1,6 +1,6 @@
 //! What a cache is told about kinds, and which of it counts for one. Owns the precedence, which is controller-runtime's.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use std::time::Duration;
 use bowline_machinery::GroupVersionKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::id::Part;
 use crate::kind::Kind;
-use crate::list_watch::Selectors;
+use crate::list_watch::{ListWatchError, Selectors};
 use crate::namespaces::Namespaces;
 use crate::reflector::Transform;
 
@@ -58,10 +59,14 @@ impl Settings {
         }
     }
 
-    fn selectors(&self) -> Selectors {
-        Selectors {
-            labels: self.labels.clone().unwrap_or_default(),
-            fields: self.fields.clone().unwrap_or_default(),
+    fn part(self, namespaces: Namespaces) -> Part {
+        Part {
+            namespaces,
+            selectors: Selectors {
+                labels: self.labels.unwrap_or_default(),
+                fields: self.fields.unwrap_or_default(),
+            },
+            keep_managed_fields: self.keep_managed_fields.unwrap_or(false),
         }
     }
 }
@@ -88,6 +93,20 @@ struct UntypedOptions {
     resync: Option<Resync>,
 }
 
+impl UntypedOptions {
+    /// With what is said later in place of what was said before.
+    fn replaced_by(self, later: Self) -> Self {
+        Self {
+            namespaces: later.namespaces.or(self.namespaces),
+            settings: later.settings.or(&self.settings),
+            resync: later.resync.or(self.resync),
+        }
+    }
+}
+
+/// Is told of what failed, and for which kind.
+pub(super) type ErrorHook = Arc<dyn Fn(&str, &ListWatchError) + Send + Sync>;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resync {
     Never,
@@ -100,7 +119,8 @@ impl<K> KindOptions<K> {
         Self { kind, untyped: UntypedOptions::default(), transform: None }
     }
 
-    /// In these namespaces, instead of the cache's.
+    /// In these namespaces, instead of the cache's. For a kind that is in no namespace this is an error, when an informer
+    /// of it is asked for.
     pub fn namespaces<N: Into<String>>(
         mut self,
         namespaces: impl IntoIterator<Item = (N, Settings)>,
@@ -143,8 +163,9 @@ pub struct CacheOptions {
     transform: Option<Transform<ObjectMeta>>,
     resync: Resync,
     kinds: BTreeMap<String, UntypedOptions>,
-    /// By the text of a kind in its form.
-    transforms: BTreeMap<String, Box<dyn Any + Send + Sync>>,
+    /// By a kind and the type of its objects.
+    transforms: BTreeMap<(String, TypeId), Box<dyn Any + Send + Sync>>,
+    pub(super) on_error: Option<ErrorHook>,
     pub(super) fails_on_missing: bool,
     pub(super) sync_limit: Duration,
 }
@@ -158,6 +179,7 @@ impl Default for CacheOptions {
             resync: Resync::Every(RESYNC),
             kinds: BTreeMap::new(),
             transforms: BTreeMap::new(),
+            on_error: None,
             fails_on_missing: false,
             sync_limit: Duration::from_secs(120),
         }
@@ -206,17 +228,27 @@ impl CacheOptions {
     }
 
     /// What is special about one kind. Namespaces, settings and resync are of the kind in all its forms; the transform is
-    /// of this form.
+    /// of this form. What is said about a kind again takes the place of what was said before, the rest stays.
     pub fn kind<K: 'static>(mut self, options: KindOptions<K>) -> Self {
         let KindOptions { kind, untyped, transform } = options;
+        let name = name_of(&kind);
         if let Some(transform) = transform {
-            self.transforms.insert(form_of(&kind), Box::new(transform));
+            self.transforms.insert((name.clone(), TypeId::of::<K>()), Box::new(transform));
         }
-        self.kinds.insert(name_of(&kind), untyped);
+        let before = self.kinds.remove(&name).unwrap_or_default();
+        self.kinds.insert(name, before.replaced_by(untyped));
         self
     }
 
-    /// Reading a kind that nobody asked an informer of is an error, instead of starting one.
+    /// Is told of every list and watch that failed, and of which kind. The cache tries again by itself. Nobody is told, by
+    /// default.
+    pub fn on_error(mut self, hook: impl Fn(&str, &ListWatchError) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Arc::new(hook));
+        self
+    }
+
+    /// Reading a kind that nobody asked an informer of is an error, instead of starting one. Reads do not keep an informer
+    /// then: it ends with its last user.
     pub fn fail_on_missing_informer(mut self) -> Self {
         self.fails_on_missing = true;
         self
@@ -232,21 +264,35 @@ impl CacheOptions {
     pub(super) fn of<K: 'static>(&self, kind: &Kind<K>) -> Resolved<K> {
         let none = UntypedOptions::default();
         let own = self.kinds.get(&name_of(kind)).unwrap_or(&none);
-        let transform = self
-            .transforms
-            .get(&form_of(kind))
-            .and_then(|transform| transform.downcast_ref::<Transform<K>>());
-        let parts = if kind.is_namespaced() {
+        let parts = if kind.is_namespaced() || own.namespaces.is_some() {
             self.parts(own)
         } else {
-            vec![(Namespaces::All, own.settings.or(&self.settings))]
+            vec![self.part(own)]
         };
+        self.resolved(kind, own, parts)
+    }
+
+    /// What counts for a kind of which somebody wants something special.
+    pub(super) fn of_parts<K: 'static>(
+        &self,
+        kind: &Kind<K>,
+        parts: impl IntoIterator<Item = (Namespaces, Selectors)>,
+    ) -> Resolved<K> {
+        let none = UntypedOptions::default();
+        let own = self.kinds.get(&name_of(kind)).unwrap_or(&none);
+        let keep_managed_fields = self.part(own).keep_managed_fields;
+        let parts = parts.into_iter();
+        let parts = parts.map(|(namespaces, selectors)| Part { namespaces, selectors, keep_managed_fields });
+        self.resolved(kind, own, parts.collect())
+    }
+
+    fn resolved<K: 'static>(&self, kind: &Kind<K>, own: &UntypedOptions, parts: Vec<Part>) -> Resolved<K> {
+        let transform = self
+            .transforms
+            .get(&(name_of(kind), TypeId::of::<K>()))
+            .and_then(|transform| transform.downcast_ref::<Transform<K>>());
         Resolved {
-            keep_managed_fields: parts.iter().any(|(_, settings)| settings.keep_managed_fields == Some(true)),
-            parts: parts
-                .into_iter()
-                .map(|(namespaces, settings)| (namespaces, settings.selectors()))
-                .collect(),
+            parts,
             transform: transform.cloned(),
             meta_transform: self.transform.clone().filter(|_| transform.is_none()),
             resync: match own.resync.unwrap_or(self.resync) {
@@ -256,23 +302,27 @@ impl CacheOptions {
         }
     }
 
+    /// A kind as a whole.
+    fn part(&self, own: &UntypedOptions) -> Part {
+        own.settings.or(&self.settings).part(Namespaces::All)
+    }
+
     /// The settings of a namespace come first (the kind's own, or the cache's if it has no namespaces of its own), then those
     /// of the kind, then those of the namespace in the cache, then those of the cache.
-    fn parts(&self, own: &UntypedOptions) -> Vec<(Namespaces, Settings)> {
+    fn parts(&self, own: &UntypedOptions) -> Vec<Part> {
         let namespaces = own.namespaces.as_ref().unwrap_or(&self.namespaces);
         if namespaces.is_empty() {
-            return vec![(Namespaces::All, own.settings.or(&self.settings))];
+            return vec![self.part(own)];
         }
         let named: BTreeSet<_> = namespaces.keys().filter(|name| *name != ALL_OTHERS).cloned().collect();
         let part = |(namespace, settings): (&String, &Settings)| {
             let of_namespace = self.namespaces.get(namespace).cloned().unwrap_or_default();
             let settings = settings.or(&own.settings).or(&of_namespace).or(&self.settings);
-            let namespaces = match namespace.as_str() {
+            settings.part(match namespace.as_str() {
                 ALL_OTHERS if named.is_empty() => Namespaces::All,
                 ALL_OTHERS => Namespaces::AllBut(named.clone()),
                 name => Namespaces::One(name.to_owned()),
-            };
-            (namespaces, settings)
+            })
         };
         namespaces.iter().map(part).collect()
     }
@@ -280,8 +330,7 @@ impl CacheOptions {
 
 /// What counts for one kind.
 pub(super) struct Resolved<K> {
-    pub(super) parts: Vec<(Namespaces, Selectors)>,
-    pub(super) keep_managed_fields: bool,
+    pub(super) parts: Vec<Part>,
     pub(super) transform: Option<Transform<K>>,
     pub(super) meta_transform: Option<Transform<ObjectMeta>>,
     pub(super) resync: Option<Duration>,
@@ -291,11 +340,6 @@ pub(super) struct Resolved<K> {
 fn name_of<K>(kind: &Kind<K>) -> String {
     let resource = kind.resource();
     GroupVersionKind::new(&resource.group, &resource.version, &resource.kind).to_string()
-}
-
-/// A kind in its form.
-fn form_of<K>(kind: &Kind<K>) -> String {
-    format!("{} {:?}", name_of(kind), kind.form())
 }
 
 impl fmt::Debug for CacheOptions {

@@ -57,12 +57,17 @@ impl ListQuery {
         self.namespace.as_deref()
     }
 
-    pub(super) fn run<K>(&self, indexer: &Indexer<K>) -> Result<Vec<Arc<K>>, IndexError>
+    /// What it finds in a namespace or in all, whatever it says itself.
+    pub(super) fn run<K>(
+        &self,
+        indexer: &Indexer<K>,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Arc<K>>, IndexError>
     where
         K: Resource + Send + Sync + 'static,
     {
         let mut found = match self.indexes.split_first() {
-            None => indexer.list_matching(self.namespace(), &self.labels),
+            None => indexer.list_matching(namespace, &self.labels),
             Some(((name, value), others)) => {
                 // One moment for all of them.
                 let snapshot = indexer.snapshot();
@@ -72,10 +77,8 @@ impl ListQuery {
                     found.retain(|object| keys.binary_search(&crate::key::object_key(&**object)).is_ok());
                 }
                 found.retain(|object| {
-                    let is_there = self
-                        .namespace
-                        .as_ref()
-                        .is_none_or(|namespace| object.meta().namespace.as_ref() == Some(namespace));
+                    let is_there = namespace
+                        .is_none_or(|namespace| object.meta().namespace.as_deref() == Some(namespace));
                     is_there && (self.labels.is_everything() || self.labels.matches(object.labels()))
                 });
                 found

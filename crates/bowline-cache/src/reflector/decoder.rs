@@ -15,6 +15,7 @@ use crate::key::object_key;
 use crate::kind::Kind;
 use crate::list_watch::ListWatchError;
 use crate::metrics::Metrics;
+use crate::namespaces::Namespaces;
 use crate::set_aside::Shelf;
 use bowline_machinery::ObjectKey;
 
@@ -30,7 +31,8 @@ pub(crate) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 /// Makes objects of bytes.
 pub(crate) struct Decoder<K> {
     pub(crate) kind: Kind<K>,
-    pub(crate) keep_managed_fields: bool,
+    /// Where managedFields are kept.
+    pub(crate) managed_fields: Vec<Namespaces>,
     pub(crate) transform: Option<Transform<K>>,
     /// What is known already.
     pub(crate) indexer: Arc<Indexer<K>>,
@@ -109,7 +111,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         if let Some(known) = self.known(&identity) {
             return Decoded::Known(known);
         }
-        let decoded = self.kind.decode(object, self.keep_managed_fields, scratch);
+        let decoded = self.kind.decode(object, self.keeps_managed_fields(&identity), scratch);
         let transformed =
             decoded.map_err(|error| error.to_string()).and_then(|object| self.transformed(object));
         match transformed {
@@ -134,6 +136,13 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         let is_same = meta.uid.as_deref() == Some(&identity.uid)
             && meta.resource_version.as_deref() == Some(&identity.resource_version);
         is_same.then_some(known)
+    }
+
+    fn keeps_managed_fields(&self, identity: &Identity<'_>) -> bool {
+        self.managed_fields.iter().any(|namespaces| match identity.namespace.as_deref() {
+            Some(namespace) => namespaces.has(namespace),
+            None => *namespaces == Namespaces::All,
+        })
     }
 
     fn transformed(&self, mut object: K) -> Result<K, String> {

@@ -29,7 +29,8 @@ pub struct InformerBuilder<K> {
     spawner: Spawner,
     kind: Kind<K>,
     sources: Vec<(Namespaces, Arc<dyn ListWatch>)>,
-    keep_managed_fields: bool,
+    /// Where they are kept.
+    managed_fields: Vec<Namespaces>,
     transform: Option<Transform<K>>,
     resync: Option<Duration>,
     settings: Settings,
@@ -65,7 +66,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
             spawner,
             kind,
             sources: Vec::new(),
-            keep_managed_fields: false,
+            managed_fields: Vec::new(),
             transform: None,
             resync: None,
             settings: Settings { streaming: true, page: PAGE },
@@ -108,8 +109,13 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
 
     /// Keeps `metadata.managedFields`, which are skipped by default: they are often half of an object, and hardly anybody
     /// reads them.
-    pub fn keep_managed_fields(mut self) -> Self {
-        self.keep_managed_fields = true;
+    pub fn keep_managed_fields(self) -> Self {
+        self.keep_managed_fields_in(Namespaces::All)
+    }
+
+    /// Keeps `metadata.managedFields` of the objects in some namespaces. May be called several times.
+    pub fn keep_managed_fields_in(mut self, namespaces: Namespaces) -> Self {
+        self.managed_fields.push(namespaces);
         self
     }
 
@@ -163,7 +169,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
         let indexer = Arc::new(Indexer::new());
         let decoder = Arc::new(Decoder {
             kind: self.kind.clone(),
-            keep_managed_fields: self.keep_managed_fields,
+            managed_fields: self.managed_fields,
             transform: self.transform,
             indexer: indexer.clone(),
             shelf: Arc::new(Shelf::default()),

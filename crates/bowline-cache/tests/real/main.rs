@@ -1,0 +1,12 @@
+//! Informers and caches on two arms: the embedded server on simulated time, always, and a real kube-apiserver in real time
+//! when `BOWLINE_REAL_KUBECONFIG` says where one is (`cargo xtask real test`). Every test has a namespace of its own, and
+//! needs no fault to be injected.
+
+mod arm;
+mod custom;
+mod forms;
+mod informer;
+mod lifetime;
+mod options;
+mod reads;
+mod traffic;
