@@ -12,19 +12,16 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "pod-printer", version, max_term_width = 100, after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Look at a real cluster, until Ctrl-C or SIGTERM, and change nothing there
+    /// Look at a real cluster, until Ctrl-C or SIGTERM; nothing is changed there
     ///
     /// Without a path: what $KUBECONFIG names, or else ~/.kube/config, or else the cluster that this runs in.
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
+    #[expect(clippy::option_option, reason = "it is there or not, with a path or without")]
     pub(crate) kubeconfig: Option<Option<PathBuf>>,
 
     /// The namespace to look at
     #[arg(long, short, value_name = "NAME", default_value = "default", requires = "kubeconfig")]
     pub(crate) namespace: String,
-
-    /// Create, change and delete a few pods on the real cluster, too, and end after that
-    #[arg(long, requires = "kubeconfig")]
-    pub(crate) demo: bool,
 
     /// Stay after the demo, until Ctrl-C or SIGTERM
     ///
@@ -49,7 +46,7 @@ What it sees goes to the standard output, what it has to say about itself to the
 impl Arguments {
     /// Whether pods are created, changed and deleted.
     pub(crate) fn plays_demo(&self) -> bool {
-        self.demo || self.kubeconfig.is_none()
+        self.kubeconfig.is_none()
     }
 
     /// Whether it goes on until a signal comes.
@@ -70,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn a_real_cluster_is_changed_only_when_told() {
+    fn a_real_cluster_is_never_changed() {
         let read = |arguments: &str| Arguments::parse_from(arguments.split(' '));
         let [own, stay] = ["pod-printer", "pod-printer --watch"].map(read);
         assert!(own.plays_demo() && !own.stays());
         assert!(stay.plays_demo() && stay.stays());
-        let real = read("pod-printer --kubeconfig");
-        assert!(real.kubeconfig == Some(None) && !real.plays_demo() && real.stays());
-        let told = read("pod-printer --kubeconfig path --demo -n web");
-        assert!(told.kubeconfig == Some(Some("path".into())) && told.plays_demo() && !told.stays());
+        let [usual, named] = ["pod-printer --kubeconfig", "pod-printer --kubeconfig path -n web"].map(read);
+        assert!(usual.kubeconfig == Some(None) && !usual.plays_demo() && usual.stays());
+        assert!(named.kubeconfig == Some(Some("path".into())) && !named.plays_demo() && named.stays());
+        assert!(Arguments::try_parse_from(["pod-printer", "-n", "web"]).is_err(), "the demo is in default");
     }
 }

@@ -44,24 +44,17 @@ impl Demo {
         )
     }
 
-    /// What is there before the controller comes.
-    ///
-    /// # Errors
-    /// What the server does not like.
-    pub async fn prepare(&self) -> kube::Result<()> {
-        self.create("web-1").await?;
-        self.create("web-2").await
-    }
-
-    /// What happens before its eyes. Takes away all that there is of the demo, at the end.
+    /// Lets things happen before a controller's eyes. At the end nothing of it is left.
     ///
     /// # Errors
     /// What the server does not like.
     pub async fn play(&self) -> kube::Result<()> {
         self.clock.sleep(PAUSE).await;
+        for name in ["web-1", "web-2", UNPRINTABLE] {
+            self.create(name).await?;
+            self.clock.sleep(PAUSE).await;
+        }
         self.label("web-1").await?;
-        self.clock.sleep(PAUSE).await;
-        self.create(UNPRINTABLE).await?;
         self.clock.sleep(PAUSE).await;
         for name in ["web-1", "web-2", UNPRINTABLE] {
             self.delete(name).await?;
@@ -92,8 +85,9 @@ impl Demo {
         Ok(())
     }
 
-    fn say(&self, text: &str) {
-        // The demo goes on without an audience.
+    /// Says what happens, beside what the controller says.
+    pub fn say(&self, text: &str) {
+        // It goes on without an audience, too.
         let _ = (self.print)(&format!("-- {text}"));
     }
 }

@@ -10,23 +10,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bowline::clock::Clock;
-use bowline_apiserver::ApiServer;
 use clap::Parser as _;
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
 use pod_printer::{Controller, Demo, Print};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::prelude::*;
 
 use crate::arguments::Arguments;
-use crate::cluster::Socket;
+use crate::cluster::Cluster;
 use crate::signals::Signals;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     write_logs();
-    match run(&arguments).await {
+    match Box::pin(run(&arguments)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Where the standard error is closed, the exit code is all that is left to say.
@@ -38,55 +36,45 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::listen()?;
-    let print: Print = Arc::new(print);
-    let mut socket = None;
-    let client = match &arguments.kubeconfig {
-        Some(path) => cluster::real(path.as_deref()).await?,
-        None => {
-            let server = ApiServer::builder().build()?;
-            if arguments.watch {
-                socket = Some(Socket::open(&server).await?);
-            }
-            Client::new(server, "default")
-        }
-    };
-
-    let (clock, namespace) = (Clock::real(), &arguments.namespace);
-    let demo = Demo::new(clock.clone(), client.clone(), namespace, print.clone());
-    let output = if arguments.plays_demo() { demo.output() } else { print.clone() };
-    if arguments.plays_demo() {
-        demo.prepare().await?;
-    }
-
+    let clock = Clock::real();
     let scope = clock.scope("pod-printer");
-    let controller = Controller::new(&scope.spawner(), client, namespace, output)?;
+    let namespace = &arguments.namespace;
+    let cluster = Cluster::connect(arguments).await?;
+
+    let print: Print = Arc::new(print);
+    let demo = Demo::new(clock, cluster.client(), namespace, print.clone());
+    let output = if arguments.plays_demo() { demo.output() } else { print };
+    let controller = Controller::new(&scope.spawner(), cluster.client(), namespace, output)?;
     controller.remember(my_pod(namespace));
 
-    let mut played = Ok(());
-    let show = async {
-        if arguments.plays_demo() {
-            played = demo.play().await;
-        }
-        if played.is_ok() && arguments.stays() {
-            if let Some(socket) = &socket {
-                let path = socket.kubeconfig().display();
-                let _ = print(&format!("-- your turn: KUBECONFIG={path} kubectl run web-3 --image=nginx"));
-            }
-            std::future::pending().await
-        }
-    };
+    let mut shown = Ok(());
     let stop = async {
         tokio::select! {
             biased;
             () = signals.wait() => {}
-            () = show => {}
+            outcome = show(arguments, &demo, &cluster) => shown = outcome,
         }
     };
-    controller.run(arguments.workers, stop).await?;
-    if let Some(socket) = socket {
-        socket.close().await;
+    Box::pin(controller.run(arguments.workers, stop)).await?;
+    cluster.close().await;
+    Ok(shown?)
+}
+
+/// Ends when there is nothing more to see, which may be never.
+async fn show(arguments: &Arguments, demo: &Demo, cluster: &Cluster) -> kube::Result<()> {
+    if arguments.plays_demo() {
+        demo.play().await?;
     }
-    Ok(played?)
+    if let Some(kubeconfig) = cluster.kubeconfig() {
+        demo.say(&format!(
+            "your turn: kubectl --kubeconfig {} run web-3 --image nginx",
+            kubeconfig.display()
+        ));
+    }
+    if arguments.stays() {
+        std::future::pending::<()>().await;
+    }
+    Ok(())
 }
 
 /// Suppose that we knew of this pod when we last ran.
