@@ -50,13 +50,19 @@ impl Demo {
     /// What the server does not like.
     pub async fn play(&self) -> kube::Result<()> {
         self.clock.sleep(PAUSE).await;
-        for name in ["web-1", "web-2", UNPRINTABLE] {
+        for name in ["web-1", "web-2"] {
+            self.say(&format!("creating pod {name}"));
             self.create(name).await?;
             self.clock.sleep(PAUSE).await;
         }
+        self.say(&format!("creating pod {UNPRINTABLE}, which fails five more times and is dropped"));
+        self.create(UNPRINTABLE).await?;
+        self.clock.sleep(PAUSE).await;
+        self.say("changing pod web-1");
         self.label("web-1").await?;
         self.clock.sleep(PAUSE).await;
         for name in ["web-1", "web-2", UNPRINTABLE] {
+            self.say(&format!("deleting pod {name}"));
             self.delete(name).await?;
             self.clock.sleep(PAUSE).await;
         }
@@ -64,7 +70,6 @@ impl Demo {
     }
 
     async fn create(&self, name: &str) -> kube::Result<()> {
-        self.say(&format!("creating pod {name}"));
         let spec = json!({"containers": [{"name": "pause", "image": "registry.k8s.io/pause:3.10"}]});
         let pod = serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}));
         self.pods.create(&PostParams::default(), &pod.map_err(kube::Error::SerdeError)?).await?;
@@ -72,14 +77,12 @@ impl Demo {
     }
 
     async fn label(&self, name: &str) -> kube::Result<()> {
-        self.say(&format!("changing pod {name}"));
         let patch = Patch::Merge(json!({"metadata": {"labels": {"demo": "seen"}}}));
         self.pods.patch(name, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
     async fn delete(&self, name: &str) -> kube::Result<()> {
-        self.say(&format!("deleting pod {name}"));
         // On a real cluster it would take half a minute otherwise.
         self.pods.delete(name, &DeleteParams::default().grace_period(0)).await?;
         Ok(())

@@ -51,7 +51,7 @@ async fn it_prints_what_happens_on_a_real_server() {
         }
     };
     let stop = async { clock.timeout(PATIENCE, seen).await.unwrap() };
-    controller.run(NonZeroUsize::MIN, stop).await.unwrap();
+    Box::pin(controller.run(NonZeroUsize::MIN, stop)).await.unwrap();
     for line in [
         "Sync/Add/Update for Pod web-1",
         "Sync/Add/Update for Pod web-2",

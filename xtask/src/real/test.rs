@@ -1,4 +1,5 @@
-//! `cargo xtask real test`: a fresh control plane, the contract tests against it, and its end, also when interrupted.
+//! `cargo xtask real test`: a fresh control plane, the contract tests and the examples' against it, and its end, also when
+//! interrupted.
 
 use std::env;
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,7 +16,8 @@ use super::error::RealError;
 use super::home::Home;
 
 /// What cargo runs. The tests find the plane by [`KUBECONFIG`].
-const TESTS: &[&str] = &["test", "-p", "bowline-apiserver", "--test", "contract"];
+const TESTS: &[&str] =
+    &["test", "-p", "bowline-apiserver", "--test", "contract", "-p", "pod-printer", "--test", "real"];
 
 /// Tells the tests where the kubeconfig of the real control plane is.
 const KUBECONFIG: &str = "BOWLINE_REAL_KUBECONFIG";

@@ -85,7 +85,7 @@ fn the_demo_shows_everything_and_leaves_nothing_behind() {
         Sync/Add/Update for Pod web-1
         -- creating pod web-2
         Sync/Add/Update for Pod web-2
-        -- creating pod unprintable
+        -- creating pod unprintable, which fails five more times and is dropped
         -- changing pod web-1
         Sync/Add/Update for Pod web-1
         -- deleting pod web-1
