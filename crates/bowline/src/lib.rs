@@ -2,10 +2,14 @@
 //!
 //! This crate holds no logic; it shows the parts under one roof.
 //!
+//! - [`cache`]: informers, which keep what an API server has and tell what happens to it.
 //! - [`clock`]: time, randomness and task scopes, real and simulated.
+//! - [`machinery`]: what objects are, without I/O: keys, names, selectors, quantities.
 //! - [`workqueue`]: the queue between "something changed" and `reconcile`.
 
+pub use bowline_cache as cache;
 pub use bowline_clock as clock;
+pub use bowline_machinery as machinery;
 pub use bowline_workqueue as workqueue;
 
 /// Compiles and runs the code in the project's README.

@@ -16,8 +16,8 @@ use super::build;
 use super::error::RealError;
 use super::home::Home;
 
-/// What cargo runs: what an API server does, and what informers and caches make of one. The tests find the plane by
-/// [`KUBECONFIG`].
+/// What cargo runs: what an API server does, and what informers, caches and the examples make of one. The tests find the
+/// plane by [`KUBECONFIG`].
 const TESTS: &[&str] = &[
     "test",
     "--no-fail-fast",
@@ -27,6 +27,8 @@ const TESTS: &[&str] = &[
     "contract",
     "-p",
     "bowline-cache",
+    "-p",
+    "pod-printer",
     "--test",
     "real",
 ];

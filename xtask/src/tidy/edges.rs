@@ -53,6 +53,8 @@ const TABLE: &[(&str, Knows)] = &[
             "xtask",
         ]),
     ),
+    // What an author would write: the façade, and the embedded server to run on.
+    ("pod-printer", Only(&["bowline", "bowline-apiserver"])),
     ("bowline-cli", Everybody),
     ("bowline-bench", Everybody),
     ("xtask", Everybody),

@@ -1,0 +1,97 @@
+//! The `pod-printer` program: finds an API server, runs the controller on it, and ends when there is nothing more to see.
+
+mod arguments;
+mod cluster;
+mod signals;
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use bowline::clock::Clock;
+use clap::Parser as _;
+use k8s_openapi::api::core::v1::Pod;
+use pod_printer::{Controller, Demo, Print};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::prelude::*;
+
+use crate::arguments::Arguments;
+use crate::cluster::Cluster;
+use crate::signals::Signals;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    write_logs();
+    match Box::pin(run(&arguments)).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where the standard error is closed, the exit code is all that is left to say.
+            let _ = writeln!(io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let mut signals = Signals::listen()?;
+    let clock = Clock::real();
+    let scope = clock.scope("pod-printer");
+    let namespace = &arguments.namespace;
+    let cluster = Cluster::connect(arguments).await?;
+
+    let print: Print = Arc::new(print);
+    let demo = Demo::new(clock, cluster.client(), namespace, print.clone());
+    let output = if arguments.plays_demo() { demo.output() } else { print };
+    let controller = Controller::new(&scope.spawner(), cluster.client(), namespace, output)?;
+    controller.remember(my_pod(namespace));
+
+    let mut shown = Ok(());
+    let stop = async {
+        tokio::select! {
+            biased;
+            () = signals.wait() => {}
+            outcome = show(arguments, &demo, &cluster) => shown = outcome,
+        }
+    };
+    Box::pin(controller.run(arguments.workers, stop)).await?;
+    cluster.close().await;
+    Ok(shown?)
+}
+
+/// Ends when there is nothing more to see, which may be never.
+async fn show(arguments: &Arguments, demo: &Demo, cluster: &Cluster) -> kube::Result<()> {
+    if arguments.plays_demo() {
+        demo.play().await?;
+    }
+    if let Some(kubeconfig) = cluster.kubeconfig() {
+        demo.say(&format!(
+            "your turn: kubectl --kubeconfig {} run web-3 --image nginx",
+            kubeconfig.display()
+        ));
+    }
+    if arguments.stays() {
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+/// Suppose that we knew of this pod when we last ran.
+fn my_pod(namespace: &str) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.namespace = Some(namespace.to_owned());
+    pod.metadata.name = Some("mypod".to_owned());
+    pod
+}
+
+fn print(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
+}
+
+/// What the program says about itself goes to the standard error; of its libraries, only what went wrong.
+fn write_logs() {
+    let told = Targets::new().with_default(LevelFilter::WARN).with_target("pod_printer", LevelFilter::INFO);
+    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
+    tracing_subscriber::registry().with(lines.with_filter(told)).init();
+}
