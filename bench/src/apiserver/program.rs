@@ -12,16 +12,16 @@ const NO_GO: i32 = 3;
 
 /// kube-apiserver and etcd.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct RealPrograms {
-    pub(super) directory: PathBuf,
-    pub(super) versions: String,
+pub(crate) struct RealPrograms {
+    pub(crate) directory: PathBuf,
+    pub(crate) versions: String,
 }
 
 /// The programs of a real control plane, built if they are not there. What that has to say goes to stderr.
 ///
 /// # Errors
 /// When there is no Go to build them with, or the build fails.
-pub(super) fn real() -> Result<RealPrograms, ProgramError> {
+pub(crate) fn real() -> Result<RealPrograms, ProgramError> {
     let what = "kube-apiserver and etcd";
     let output = cargo(what, &["xtask", "real", "build"])?;
     Ok(RealPrograms::in_directory(output.trim_end()))
@@ -31,11 +31,25 @@ pub(super) fn real() -> Result<RealPrograms, ProgramError> {
 ///
 /// # Errors
 /// When the build fails.
-pub(super) fn dev() -> Result<PathBuf, ProgramError> {
+pub(crate) fn dev() -> Result<PathBuf, ProgramError> {
     eprintln!("building the dev profile of bowline-bench; the first time takes a minute or two");
     let what = "the dev profile of bowline-bench";
     cargo(what, &["build", "--quiet", "--locked", "--package", "bowline-bench", "--bin", "bowline-bench"])?;
     Ok(target_directory(what)?.join("debug").join("bowline-bench"))
+}
+
+/// This program with an allocator that counts, built if it is not there, in the profile of this one.
+///
+/// # Errors
+/// When the build fails.
+pub(crate) fn counting() -> Result<PathBuf, ProgramError> {
+    eprintln!("building bowline-bench-counting; the first time takes a minute or two");
+    let what = "bowline-bench-counting";
+    let (profile, directory) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
+    let arguments =
+        ["build", "--quiet", "--locked", "--package", "bowline-bench", "--profile", profile, "--bin", what];
+    cargo(what, &arguments)?;
+    Ok(target_directory(what)?.join(directory).join(what))
 }
 
 impl RealPrograms {
@@ -73,7 +87,7 @@ fn target_directory(what: &'static str) -> Result<PathBuf, ProgramError> {
 
 /// Why there is no program.
 #[derive(Debug)]
-pub(super) enum ProgramError {
+pub(crate) enum ProgramError {
     NotStarted { what: &'static str, source: io::Error },
     NoGo { what: &'static str },
     Failed { what: &'static str, status: ExitStatus },
