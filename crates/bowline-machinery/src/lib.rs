@@ -10,6 +10,7 @@ mod field;
 mod go_text;
 mod json;
 mod name;
+mod object_key;
 mod object_meta;
 mod patch;
 mod pod;
@@ -32,6 +33,7 @@ pub use name::{
     validate_env_var_name, validate_ip, validate_label_value, validate_path_segment_name, validate_port_name,
     validate_qualified_name, validate_relaxed_env_var_name, validate_wildcard_dns1123_subdomain,
 };
+pub use object_key::{ObjectKey, ObjectKeyError};
 pub use object_meta::{
     validate_annotations, validate_field_manager, validate_immutable, validate_labels, validate_object_meta,
     validate_object_meta_update, validate_qualified_finalizers,

@@ -1,0 +1,18 @@
+//! From bytes to objects: watch lines, list items, who an object is, and the object.
+
+mod block;
+mod cursor;
+mod frame;
+mod frames;
+mod identity;
+mod items;
+mod object;
+mod skip;
+
+pub(crate) use self::object::{Dynamic, MetadataOnly};
+pub use self::{
+    frame::{FrameError, WatchFrame},
+    frames::Frames,
+    identity::{Identity, IdentityError, without_managed_fields},
+    items::{ListError, ListMeta, ListReader},
+};

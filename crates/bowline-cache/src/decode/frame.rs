@@ -1,0 +1,245 @@
+//! One line of a watch: what happened, and to what.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use kube::core::Status;
+use serde::Deserialize;
+
+use super::cursor::{Cursor, Step};
+
+/// The annotation of the bookmark that ends the initial events of a streaming list.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// What a line of a watch says. Objects are bytes of the line.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum WatchFrame<'a> {
+    /// The object is new to this watch.
+    Added(&'a [u8]),
+    /// The object changed.
+    Modified(&'a [u8]),
+    /// The object is gone; this is its last state.
+    Deleted(&'a [u8]),
+    /// Nothing happened up to this version.
+    Bookmark {
+        /// The version from which a watch can go on.
+        resource_version: Cow<'a, str>,
+        /// Whether everything that existed when the watch began has been sent by now.
+        initial_events_end: bool,
+    },
+    /// The server ends the watch, and says why.
+    Error(Box<Status>),
+}
+
+/// Why a line of a watch cannot be read. The line is not quoted: it may hold a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FrameError {
+    /// A line is too long.
+    #[error("a line of the watch is longer than {limit} bytes")]
+    TooLong {
+        /// What would have been allowed.
+        limit: usize,
+    },
+    /// The stream ended within a line.
+    #[error("the watch broke off after {length} bytes of a line")]
+    Truncated {
+        /// How much of the line came.
+        length: usize,
+    },
+    /// A line is not an event.
+    #[error("a line of {length} bytes is not a watch event: {problem}")]
+    Malformed {
+        /// How long the line is.
+        length: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// An event of a type that this program does not know.
+    #[error("a watch event has the unknown type {name:?}")]
+    UnknownType {
+        /// That type.
+        name: String,
+    },
+}
+
+impl<'a> WatchFrame<'a> {
+    /// Reads a line.
+    ///
+    /// The object is delimited, not checked: whoever decodes it sees if it is not JSON. If `type` and `object` are in the
+    /// order in which servers write them, without white space and with nothing behind them, the object is not even looked at.
+    ///
+    /// # Errors
+    /// If the line is not an object with `type` and `object`, the type is unknown, or what a bookmark or an error has to
+    /// say cannot be decoded.
+    pub fn parse(line: &'a [u8]) -> Result<Self, FrameError> {
+        let malformed = |problem: String| FrameError::Malformed { length: line.len(), problem };
+        let (name, object) = match usual(line) {
+            Some((name, object)) => (Cow::Borrowed(name), object),
+            None => unusual(line)
+                .ok_or_else(|| malformed("it is not a JSON object with a type and an object".into()))?,
+        };
+        match &*name {
+            "ADDED" => Ok(Self::Added(object)),
+            "MODIFIED" => Ok(Self::Modified(object)),
+            "DELETED" => Ok(Self::Deleted(object)),
+            "BOOKMARK" => {
+                let Bookmark { metadata } = serde_json::from_slice(object)
+                    .map_err(|error| malformed(format!("a bookmark, but {error}")))?;
+                let end =
+                    metadata.annotations.as_ref().and_then(|annotations| annotations.get(INITIAL_EVENTS_END));
+                Ok(Self::Bookmark {
+                    initial_events_end: end.is_some_and(|value| value == "true"),
+                    resource_version: metadata.resource_version,
+                })
+            }
+            "ERROR" => serde_json::from_slice(object)
+                .map(Self::Error)
+                .map_err(|error| malformed(format!("an error, but {error}"))),
+            _ => Err(FrameError::UnknownType { name: name.into_owned() }),
+        }
+    }
+}
+
+/// `{"type":"…","object":{…}}`, where the object ends one byte before the line does.
+fn usual(line: &[u8]) -> Option<(&str, &[u8])> {
+    let rest = line.trim_ascii().strip_prefix(br#"{"type":""#)?;
+    let name = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+        .into_iter()
+        .find(|name| rest.starts_with(name.as_bytes()))?;
+    let object = rest.get(name.len()..)?.strip_prefix(br#"","object":"#)?.strip_suffix(b"}")?;
+    (object.starts_with(b"{") && object.ends_with(b"}")).then_some((name, object))
+}
+
+/// Any object with both, of which of two the first counts.
+fn unusual(line: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
+    let (mut name, mut object) = (None, None);
+    let mut cursor = Cursor::new(line);
+    cursor.expect(b'{')?;
+    let mut first = true;
+    while let Step::Key(key) = cursor.next_key(first)? {
+        first = false;
+        if name.is_none() && key.is("type") {
+            name = Some(cursor.string()?.text()?);
+        } else if object.is_none() && key.is("object") {
+            let bytes = line.get(cursor.value()?)?;
+            object = Some(bytes.starts_with(b"{").then_some(bytes)?);
+        } else {
+            cursor.value()?;
+        }
+    }
+    cursor.peek().is_none().then_some((name?, object?))
+}
+
+#[derive(Deserialize)]
+struct Bookmark<'a> {
+    #[serde(borrow)]
+    metadata: BookmarkMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BookmarkMetadata<'a> {
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<WatchFrame<'_>, FrameError> {
+        WatchFrame::parse(line.as_bytes())
+    }
+
+    #[test]
+    fn the_object_is_given_as_it_stands() {
+        let object = br#"{"metadata":{"name":"a}"}}"#.as_slice();
+        let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a}"}}}"#;
+        assert_eq!(parse(line).unwrap(), WatchFrame::Added(object));
+        let line = " {\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"a}\"}}}\r";
+        assert_eq!(parse(line).unwrap(), WatchFrame::Modified(object));
+    }
+
+    #[test]
+    fn the_order_and_white_space_do_not_matter() {
+        let line = r#" { "object" : {"a":["}",{}]} , "more":[1,{}], "type" : "DELE\u0054ED" } "#;
+        assert_eq!(parse(line).unwrap(), WatchFrame::Deleted(br#"{"a":["}",{}]}"#));
+        assert_eq!(usual(line.as_bytes()), None);
+    }
+
+    #[test]
+    fn a_bookmark_has_a_version_and_may_end_the_initial_events() {
+        let bookmark = |resource_version: &'static str, initial_events_end| WatchFrame::Bookmark {
+            resource_version: resource_version.into(),
+            initial_events_end,
+        };
+        let line = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"12",
+            "creationTimestamp":null},"spec":{"containers":null},"status":{}}}"#;
+        assert_eq!(parse(line).unwrap(), bookmark("12", false));
+        let line = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"12","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
+        assert_eq!(parse(line).unwrap(), bookmark("12", true));
+        assert_eq!(parse(&line.replace("true", "false")).unwrap(), bookmark("12", false));
+        let line = r#"{"type":"BOOKMARK","object":{"metadata":{}}}"#;
+        assert!(
+            matches!(parse(line), Err(FrameError::Malformed { problem, .. }) if problem.contains("resourceVersion"))
+        );
+    }
+
+    #[test]
+    fn an_error_can_be_told_apart_by_code_and_reason() {
+        let line = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
+            "message":"too old resource version: 1 (2)","reason":"Expired","code":410}}"#;
+        let WatchFrame::Error(status) = parse(line).unwrap() else { panic!("it is an error") };
+        assert_eq!((status.code, status.reason.as_str()), (410, "Expired"));
+        assert!(status.message.starts_with("too old"));
+    }
+
+    #[test]
+    fn an_unknown_type_is_named() {
+        for line in [r#"{"type":"RENAMED","object":{}}"#, r#"{"object":{},"type":"RENAMED"}"#] {
+            assert!(matches!(parse(line), Err(FrameError::UnknownType { name }) if name == "RENAMED"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_event_is_malformed_and_not_quoted() {
+        for line in [
+            "",
+            "{}",
+            "[]",
+            r#"{"type":"ADDED"}"#,
+            r#"{"object":{"a":"secret"}}"#,
+            r#"{"type":"ADDED","object":null}"#,
+            r#"{"type":"ADDED","object":{"a":"secret"}"#,
+            r#"{"type":"ADDED","object":{"a":"secret"}}}x"#,
+            r#"{"type":1,"object":{}}"#,
+        ] {
+            let error = parse(line).unwrap_err();
+            assert!(matches!(error, FrameError::Malformed { .. }), "{line}");
+            assert!(!error.to_string().contains("secret"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), prefix in any::<bool>()) {
+            let line = if prefix { [br#"{"type":"ADDED","object":{"#, bytes.as_slice()].concat() } else { bytes };
+            let _ = WatchFrame::parse(&line);
+        }
+
+        #[test]
+        fn a_line_that_breaks_off_is_no_object_that_can_be_decoded(cut in 0..58_usize) {
+            let line = br#"{"type":"ADDED","object":{"a":{"b":{}},"c":{"d":[{}],"e":{}}}}"#;
+            let whole = |line| match WatchFrame::parse(line) {
+                Ok(WatchFrame::Added(object)) => serde_json::from_slice::<serde_json::Value>(object).is_ok(),
+                _ => false,
+            };
+            prop_assert!(whole(line));
+            prop_assert!(!whole(&line[..cut]));
+        }
+    }
+}

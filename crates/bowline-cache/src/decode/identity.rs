@@ -1,0 +1,365 @@
+//! Who an object is, read from its bytes without decoding it; and its bytes without `managedFields`.
+//!
+//! Only `metadata` at the top of the object counts, not the one of a pod template. A server writes a key once; of a key that
+//! stands twice the first counts, because the pass does not read on once it has what it came for.
+
+use std::{borrow::Cow, ops::Range};
+
+use super::cursor::{Cursor, Raw, Step};
+
+/// Who an object is, and in which version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// `metadata.name`, never empty.
+    pub name: Cow<'a, str>,
+    /// `metadata.namespace`; `None` for an object of the cluster.
+    pub namespace: Option<Cow<'a, str>>,
+    /// `metadata.uid`, never empty.
+    pub uid: Cow<'a, str>,
+    /// `metadata.resourceVersion`, never empty.
+    pub resource_version: Cow<'a, str>,
+}
+
+/// Why it cannot be said who an object is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// The bytes are not a JSON object, or break off.
+    #[error("not a complete JSON object with metadata")]
+    Malformed,
+    /// A field that every object of a server has is not there.
+    #[error("metadata.{field} is missing")]
+    Missing {
+        /// Its name within `metadata`.
+        field: &'static str,
+        /// The object's name, if that is there.
+        name: Option<String>,
+        /// The object's namespace, if that is there.
+        namespace: Option<String>,
+    },
+}
+
+impl<'a> Identity<'a> {
+    /// Reads it from the bytes of one object.
+    ///
+    /// Reads no further than it needs: what stands behind the fields it looks for may be anything.
+    ///
+    /// # Errors
+    /// If the bytes are not JSON as far as they were read, or the name, uid or resource version are not there or empty.
+    pub fn read(object: &'a [u8]) -> Result<Self, IdentityError> {
+        let mut found = Found::default();
+        found.read(object).ok_or(IdentityError::Malformed)?;
+        found.finish()
+    }
+}
+
+/// Cuts `metadata.managedFields` out of an object: the object itself if it has none, else a copy without it in `scratch`.
+///
+/// Bytes that are not JSON are given as they are: the decoder says what is wrong with them.
+pub fn without_managed_fields<'a>(object: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    let Some(range) = managed_fields(object) else { return object };
+    let (Some(before), Some(after)) = (object.get(..range.start), object.get(range.end..)) else {
+        return object;
+    };
+    scratch.clear();
+    scratch.reserve(before.len() + after.len());
+    scratch.extend_from_slice(before);
+    scratch.extend_from_slice(after);
+    scratch
+}
+
+/// Where `metadata.managedFields` stands: its key, its value and one comma beside them, if there is one.
+pub(super) fn managed_fields(object: &[u8]) -> Option<Range<usize>> {
+    let mut cursor = enter_metadata(object)?;
+    let mut first = true;
+    loop {
+        // Behind the bracket or the value before.
+        let start = cursor.position();
+        let Step::Key(key) = cursor.next_key(first)? else { return None };
+        if !key.is("managedFields") {
+            cursor.value()?;
+            first = false;
+            continue;
+        }
+        cursor.value()?;
+        if first && cursor.peek()? == b',' {
+            // There is no comma before it, so that the one behind it goes.
+            return Some(start..cursor.position() + 1);
+        }
+        return Some(start..cursor.position());
+    }
+}
+
+/// Goes to the first key in `metadata`.
+fn enter_metadata(object: &[u8]) -> Option<Cursor<'_>> {
+    let mut cursor = Cursor::new(object);
+    cursor.expect(b'{')?;
+    let mut first = true;
+    loop {
+        let Step::Key(key) = cursor.next_key(first)? else { return None };
+        if key.is("metadata") {
+            cursor.expect(b'{')?;
+            return Some(cursor);
+        }
+        cursor.value()?;
+        first = false;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Found<'a> {
+    name: Option<Raw<'a>>,
+    namespace: Option<Raw<'a>>,
+    uid: Option<Raw<'a>>,
+    resource_version: Option<Raw<'a>>,
+}
+
+impl<'a> Found<'a> {
+    /// Reads until everything is found or `metadata` ends. `None` if this is not JSON.
+    fn read(&mut self, object: &'a [u8]) -> Option<()> {
+        let mut cursor = enter_metadata(object)?;
+        let (mut first, mut missing) = (true, 4);
+        while missing > 0 {
+            let Step::Key(key) = cursor.next_key(first)? else { break };
+            first = false;
+            let field = if key.is("name") {
+                &mut self.name
+            } else if key.is("namespace") {
+                &mut self.namespace
+            } else if key.is("uid") {
+                &mut self.uid
+            } else if key.is("resourceVersion") {
+                &mut self.resource_version
+            } else {
+                cursor.value()?;
+                continue;
+            };
+            if field.is_some() || cursor.peek()? != b'"' {
+                cursor.value()?;
+                continue;
+            }
+            *field = Some(cursor.string()?);
+            missing -= 1;
+        }
+        Some(())
+    }
+
+    fn finish(self) -> Result<Identity<'a>, IdentityError> {
+        let text = |raw: Option<Raw<'a>>| -> Result<Option<Cow<'a, str>>, IdentityError> {
+            let Some(raw) = raw else { return Ok(None) };
+            let text = raw.text().ok_or(IdentityError::Malformed)?;
+            Ok((!text.is_empty()).then_some(text))
+        };
+        let (name, namespace) = (text(self.name)?, text(self.namespace)?);
+        let (uid, resource_version) = (text(self.uid)?, text(self.resource_version)?);
+        let missing = match (&name, &uid, &resource_version) {
+            (None, _, _) => "name",
+            (_, None, _) => "uid",
+            _ => "resourceVersion",
+        };
+        match (name, uid, resource_version) {
+            (Some(name), Some(uid), Some(resource_version)) => {
+                Ok(Identity { name, namespace, uid, resource_version })
+            }
+            (name, _, _) => Err(IdentityError::Missing {
+                field: missing,
+                name: name.map(Cow::into_owned),
+                namespace: namespace.map(Cow::into_owned),
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn identity(text: &str) -> Result<Identity<'_>, IdentityError> {
+        Identity::read(text.as_bytes())
+    }
+
+    fn expected<'a>(name: &'a str, namespace: Option<&'a str>) -> Identity<'a> {
+        let namespace = namespace.map(Cow::Borrowed);
+        Identity { name: name.into(), namespace, uid: "u".into(), resource_version: "7".into() }
+    }
+
+    #[test]
+    fn the_identity_is_found_in_any_order_and_with_any_white_space() {
+        let text = " {\n\"spec\" : {\"metadata\":{\"name\":\"x\"}} ,\t\"metadata\" : { \"uid\":\"u\" , \"labels\":{\"name\":\"l\"},\r\n\
+                    \"resourceVersion\":\"7\",\"namespace\":\"b\" , \"name\" : \"a\"} }";
+        assert_eq!(identity(text), Ok(expected("a", Some("b"))));
+        let text = r#"{"metadata":{"resourceVersion":"7","uid":"u","name":"a"}}"#;
+        assert_eq!(identity(text), Ok(expected("a", None)));
+    }
+
+    #[test]
+    fn escapes_in_keys_and_values_are_read() {
+        let text =
+            r#"{"meta\u0064ata":{"n\u0061me":"\u0061\n\"","uid":"u","resourceVersion":"7","namespace":"b"}}"#;
+        assert_eq!(identity(text), Ok(expected("a\n\"", Some("b"))));
+    }
+
+    #[test]
+    fn only_the_metadata_at_the_top_counts() {
+        let text = r#"{"spec":{"template":{"metadata":{"name":"t","uid":"t","resourceVersion":"t","namespace":"t"}}},
+            "list":[{"metadata":{"name":"t"}}],"text":"\"metadata\":{\"name\":\"t\"}",
+            "metadata":{"name":"a","uid":"u","resourceVersion":"7","namespace":"b"}}"#;
+        assert_eq!(identity(text), Ok(expected("a", Some("b"))));
+    }
+
+    #[test]
+    fn nothing_is_read_behind_what_was_looked_for() {
+        let text = r#"{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"7" garbage"#;
+        assert_eq!(identity(text), Ok(expected("a", Some("b"))));
+    }
+
+    #[test]
+    fn of_a_key_that_stands_twice_the_first_counts() {
+        let text =
+            r#"{"metadata":{"name":"a","name":"x","uid":"u","resourceVersion":"7"},"metadata":{"name":"y"}}"#;
+        assert_eq!(identity(text), Ok(expected("a", None)));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_together_with_the_object() {
+        let missing = |field, name: Option<&str>, namespace: Option<&str>| {
+            Err(IdentityError::Missing {
+                field,
+                name: name.map(Into::into),
+                namespace: namespace.map(Into::into),
+            })
+        };
+        assert_eq!(
+            identity(r#"{"metadata":{"name":"a","namespace":"b"}}"#),
+            missing("uid", Some("a"), Some("b"))
+        );
+        assert_eq!(
+            identity(r#"{"metadata":{"uid":"u","resourceVersion":"1"}}"#),
+            missing("name", None, None)
+        );
+        assert_eq!(
+            identity(r#"{"metadata":{"name":"","uid":"u","resourceVersion":"1"}}"#),
+            missing("name", None, None)
+        );
+        let text = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":null}}"#;
+        assert_eq!(identity(text), missing("resourceVersion", Some("a"), None));
+    }
+
+    #[test]
+    fn what_is_not_an_object_with_metadata_is_malformed() {
+        for text in [
+            "",
+            "null",
+            "[]",
+            "{",
+            "{}",
+            r#"{"metadata":null}"#,
+            r#"{"metadata":{"name":"a"#,
+            r#"{"metadata":{"name" "a"}}"#,
+        ] {
+            assert_eq!(identity(text), Err(IdentityError::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn managed_fields_are_cut_with_one_comma() {
+        for (before, after) in [
+            (r#"{"metadata":{"managedFields":[{"a":"]"}]}}"#, r#"{"metadata":{}}"#),
+            (r#"{"metadata":{"managedFields":[],"name":"a"}}"#, r#"{"metadata":{"name":"a"}}"#),
+            (r#"{"metadata":{"name":"a","managedFields":[]}}"#, r#"{"metadata":{"name":"a"}}"#),
+            (
+                r#"{"metadata":{"name":"a" , "managedFields" : [ ] ,"uid":"u"}}"#,
+                r#"{"metadata":{"name":"a" ,"uid":"u"}}"#,
+            ),
+            (
+                r#"{"metadata":{"name":"a"},"managedFields":1}"#,
+                r#"{"metadata":{"name":"a"},"managedFields":1}"#,
+            ),
+            (
+                r#"{"metadata":{"labels":{"managedFields":""}}}"#,
+                r#"{"metadata":{"labels":{"managedFields":""}}}"#,
+            ),
+            (r#"{"metadata":{"managedFields":["#, r#"{"metadata":{"managedFields":["#),
+        ] {
+            let mut scratch = b"left over".to_vec();
+            let cut = without_managed_fields(before.as_bytes(), &mut scratch);
+            assert_eq!(std::str::from_utf8(cut).unwrap(), after, "{before}");
+        }
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let key = prop_oneof![
+            Just("metadata".to_owned()),
+            Just("name".to_owned()),
+            Just("managedFields".to_owned()),
+            "[a-z\"\\\\{}\\[\\]\u{e9}]{0,6}",
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<i16>().prop_map(|number| Value::from(f64::from(number) / 8.0)),
+            "[ -~\u{e9}\n]{0,70}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 40, 6, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::vec((key.clone(), inner), 0..4)
+                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn object() -> impl Strategy<Value = Value> {
+        (value(), value(), any::<bool>(), "[ -~]{1,20}", any::<bool>()).prop_map(|(one, two, managed, name, pretty)| {
+            let mut object = json!({"a": one.clone(), "metadata": {"name": name, "labels": one, "uid": "u", "resourceVersion": "7"}, "spec": two.clone()});
+            if managed {
+                object["metadata"]["managedFields"] = two;
+            }
+            object["pretty"] = pretty.into();
+            object
+        })
+    }
+
+    fn text(object: &Value) -> String {
+        if object["pretty"] == true { format!("{object:#}") } else { object.to_string() }
+    }
+
+    proptest! {
+        #[test]
+        fn any_object_gives_the_identity_that_decoding_gives(object in object()) {
+            let text = text(&object);
+            let identity = Identity::read(text.as_bytes()).unwrap();
+            prop_assert_eq!(identity.name, object["metadata"]["name"].as_str().unwrap());
+            prop_assert_eq!((identity.namespace, &*identity.uid, &*identity.resource_version), (None, "u", "7"));
+        }
+
+        #[test]
+        fn any_object_without_managed_fields_is_what_decoding_and_removing_gives(mut object in object()) {
+            let text = text(&object);
+            let mut scratch = Vec::new();
+            let cut: Value = serde_json::from_slice(without_managed_fields(text.as_bytes(), &mut scratch)).unwrap();
+            object["metadata"].as_object_mut().unwrap().remove("managedFields");
+            prop_assert_eq!(cut, object);
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Identity::read(&bytes);
+            without_managed_fields(&bytes, &mut Vec::new());
+        }
+
+        #[test]
+        fn no_damage_makes_it_panic(object in object(), cut in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte in prop_oneof![any::<u8>(), proptest::sample::select(b"{}[]\"\\,: ".to_vec())]) {
+            let mut bytes = text(&object).into_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            bytes.truncate(cut.index(bytes.len() * 2));
+            let _ = Identity::read(&bytes);
+            without_managed_fields(&bytes, &mut Vec::new());
+        }
+    }
+}

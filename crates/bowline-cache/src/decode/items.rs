@@ -1,0 +1,461 @@
+//! The items of a list, one by one, while its bytes arrive.
+//!
+//! What stands around the items is kept, as `{"kind":…,"metadata":{…},"items":[]}`, and decoded at the end; so it does not
+//! matter whether `metadata` comes before or after `items`.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use kube::core::Status;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error as _, IgnoredAny},
+};
+
+use super::{cursor, frames::LIMIT, skip::Skip};
+
+/// What stands around the items may be so long.
+const ENVELOPE_LIMIT: usize = 1024 * 1024;
+
+/// A buffer that had to be larger than this is not kept.
+const KEPT: usize = 256 * 1024;
+
+/// What a list says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListMeta {
+    /// The version that the list is of, never empty.
+    pub resource_version: String,
+    /// How to ask for the next page, if there is one.
+    pub continue_token: Option<String>,
+    /// How many items are on the pages to come, if the server says so.
+    pub remaining: Option<i64>,
+}
+
+/// Why a list cannot be read. Nothing of the list is quoted: it may hold secrets.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListError {
+    /// An item is too long.
+    #[error("an item of the list is longer than {limit} bytes")]
+    TooLong {
+        /// What would have been allowed.
+        limit: usize,
+    },
+    /// The body ended before the list did.
+    #[error("the list broke off after {items} whole items")]
+    Truncated {
+        /// How many items were complete.
+        items: usize,
+    },
+    /// The body is not a list.
+    #[error("the body is not a list: {problem}")]
+    Malformed {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The body is a `Status`, although the response was a success.
+    #[error("the body is not a list but a status: {0}")]
+    Status(Box<Status>),
+}
+
+/// Takes the chunks of a list as they come from the network and gives the bytes of its items.
+///
+/// Holds one chunk, one item that lies across chunks, and what stands around the items. An item is delimited, not checked:
+/// whoever decodes it sees if it is not JSON.
+///
+/// ```text
+/// while let Some(chunk) = body.next().await {
+///     reader.push(chunk);
+///     while let Some(item) = reader.next_item()? { … }
+/// }
+/// let meta = reader.finish()?;
+/// ```
+#[derive(Debug)]
+pub struct ListReader {
+    limit: usize,
+    /// Chunk, and how much of it has been dealt with.
+    chunk: Bytes,
+    at: usize,
+    /// The start of an item whose end has not come yet.
+    partial: Vec<u8>,
+    /// The item in `partial` has been given.
+    given: bool,
+    items: usize,
+    place: Place,
+    envelope: Envelope,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Outside of the items.
+    Envelope,
+    /// In `items`, at its start.
+    First,
+    /// In `items`, behind an item.
+    Behind,
+    /// In `items`, behind a comma.
+    Next,
+    /// In an item.
+    Item(Skip),
+}
+
+impl Default for ListReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ListReader {
+    /// For a new body, with a limit of 16 MiB for an item.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            limit: LIMIT,
+            chunk: Bytes::new(),
+            at: 0,
+            partial: Vec::new(),
+            given: false,
+            items: 0,
+            place: Place::Envelope,
+            envelope: Envelope::default(),
+        }
+    }
+
+    /// With another limit for an item, in bytes.
+    #[must_use]
+    pub fn with_limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Takes the next chunk. What is still in the one before is kept, at the price of a copy; so ask for items first.
+    pub fn push(&mut self, chunk: Bytes) {
+        let rest = self.chunk.get(self.at..).unwrap_or_default();
+        self.chunk = if rest.is_empty() { chunk } else { [rest, &chunk].concat().into() };
+        self.at = 0;
+    }
+
+    /// The bytes of the next item; `None` if it takes another chunk, or there is none.
+    ///
+    /// # Errors
+    /// If an item is longer than the limit, or this is not a list. There is no way on from there.
+    pub fn next_item(&mut self) -> Result<Option<&[u8]>, ListError> {
+        if std::mem::take(&mut self.given) {
+            self.partial.clear();
+            self.partial.shrink_to(KEPT);
+        }
+        loop {
+            let rest = self.chunk.get(self.at..).unwrap_or_default();
+            if let Place::Item(skip) = &mut self.place {
+                let end = skip.advance(rest);
+                let length = end.unwrap_or(rest.len());
+                if self.partial.len() + length > self.limit {
+                    return Err(ListError::TooLong { limit: self.limit });
+                }
+                let start = self.at;
+                self.at += length;
+                if end.is_none() || !self.partial.is_empty() {
+                    self.partial.extend_from_slice(&rest[..length]);
+                }
+                if end.is_none() {
+                    return Ok(None);
+                }
+                self.place = Place::Behind;
+                self.items += 1;
+                if self.partial.is_empty() {
+                    return Ok(self.chunk.get(start..start + length));
+                }
+                self.given = true;
+                return Ok(Some(&self.partial));
+            }
+            let Some(&byte) = rest.first() else { return Ok(None) };
+            self.at += 1;
+            self.place = match (self.place, byte) {
+                (Place::Envelope, _) if self.envelope.push(byte)? => Place::First,
+                (Place::First | Place::Behind, b']') => {
+                    self.envelope.leave_items();
+                    Place::Envelope
+                }
+                (Place::First | Place::Next, b'{') => {
+                    self.at -= 1;
+                    Place::Item(Skip::default())
+                }
+                (Place::Behind, b',') => Place::Next,
+                (Place::Envelope, _) => Place::Envelope,
+                (place, byte) if cursor::is_space(byte) => place,
+                _ => return Err(malformed("between its items stands something else")),
+            };
+        }
+    }
+
+    /// At the end of the body: what the list says about itself.
+    ///
+    /// # Errors
+    /// If the body broke off, or what stands around the items is not a list's.
+    pub fn finish(self) -> Result<ListMeta, ListError> {
+        let whole =
+            self.at == self.chunk.len() && matches!(self.place, Place::Envelope) && self.envelope.is_whole();
+        if !whole {
+            return Err(ListError::Truncated { items: self.items });
+        }
+        self.envelope.meta()
+    }
+}
+
+fn malformed(problem: impl Into<String>) -> ListError {
+    ListError::Malformed { problem: problem.into() }
+}
+
+/// What stands around the items, and where in it we are.
+#[derive(Debug, Default)]
+struct Envelope {
+    bytes: Vec<u8>,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    /// Where the last string directly in the list stands, with its quotes; before a bracket this is its key.
+    key: (usize, usize),
+}
+
+impl Envelope {
+    /// Takes a byte, and says whether it is the bracket that opens the items.
+    fn push(&mut self, byte: u8) -> Result<bool, ListError> {
+        let at = self.bytes.len();
+        if at == 0 && cursor::is_space(byte) {
+            return Ok(false);
+        }
+        if at == ENVELOPE_LIMIT {
+            return Err(malformed(format!("its own fields are longer than {ENVELOPE_LIMIT} bytes")));
+        }
+        if self.depth == 0 && !(at == 0 && byte == b'{' || self.is_whole() && cursor::is_space(byte)) {
+            return Err(malformed("it is not one JSON object"));
+        }
+        self.bytes.push(byte);
+        let escaped = std::mem::take(&mut self.escaped);
+        match byte {
+            b'\\' if self.in_string && !escaped => self.escaped = true,
+            b'"' if !escaped => {
+                self.in_string = !self.in_string;
+                if self.depth == 1 && self.in_string {
+                    self.key.0 = at;
+                } else if self.depth == 1 {
+                    self.key.1 = at + 1;
+                }
+            }
+            b'[' if !self.in_string && self.depth == 1 && self.is_at_items() => return Ok(true),
+            b'{' | b'[' if !self.in_string => self.depth += 1,
+            b'}' | b']' if !self.in_string => self.depth -= 1,
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn is_at_items(&self) -> bool {
+        let key = self.bytes.get(self.key.0..self.key.1).unwrap_or_default();
+        key == br#""items""#
+            || key.contains(&b'\\') && serde_json::from_slice::<String>(key).is_ok_and(|key| key == "items")
+    }
+
+    fn leave_items(&mut self) {
+        self.bytes.push(b']');
+    }
+
+    fn is_whole(&self) -> bool {
+        self.depth == 0 && !self.bytes.is_empty()
+    }
+
+    fn meta(&self) -> Result<ListMeta, ListError> {
+        let decoding = |error: serde_json::Error| malformed(error.to_string());
+        let head: Head<'_> = serde_json::from_slice(&self.bytes).map_err(decoding)?;
+        if head.kind.as_deref() == Some("Status") {
+            return Err(ListError::Status(serde_json::from_slice(&self.bytes).map_err(decoding)?));
+        }
+        let List { metadata, items: () } = serde_json::from_slice(&self.bytes).map_err(decoding)?;
+        if metadata.resource_version.is_empty() {
+            return Err(malformed("it has no resourceVersion"));
+        }
+        Ok(ListMeta {
+            resource_version: metadata.resource_version,
+            continue_token: metadata.continue_token.filter(|token| !token.is_empty()),
+            remaining: metadata.remaining_item_count,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    metadata: Metadata,
+    #[serde(deserialize_with = "no_items")]
+    items: (),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+    remaining_item_count: Option<i64>,
+}
+
+/// `null`, or the array that the items were taken out of.
+fn no_items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    match Option::<Vec<IgnoredAny>>::deserialize(deserializer)? {
+        Some(items) if !items.is_empty() => Err(D::Error::custom("items stand where none were looked for")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read_in(
+        reader: ListReader,
+        text: &[u8],
+        sizes: &[usize],
+    ) -> Result<(Vec<String>, ListMeta), ListError> {
+        let (mut reader, mut rest, mut sizes) = (reader, text, sizes.iter().cycle());
+        let mut items = Vec::new();
+        while !rest.is_empty() {
+            let (chunk, behind) = rest.split_at(rest.len().min(sizes.next().copied().unwrap_or(usize::MAX)));
+            rest = behind;
+            reader.push(Bytes::copy_from_slice(chunk));
+            while let Some(item) = reader.next_item()? {
+                items.push(String::from_utf8_lossy(item).into_owned());
+            }
+        }
+        Ok((items, reader.finish()?))
+    }
+
+    fn read(text: &str) -> Result<(Vec<String>, ListMeta), ListError> {
+        read_in(ListReader::new(), text.as_bytes(), &[])
+    }
+
+    fn meta(resource_version: &str, continue_token: Option<&str>, remaining: Option<i64>) -> ListMeta {
+        ListMeta {
+            resource_version: resource_version.into(),
+            continue_token: continue_token.map(Into::into),
+            remaining,
+        }
+    }
+
+    const LIST: &str = r#" {"kind":"PodList","apiVersion":"v1","more":{"items":[{"x":1}]},"names":["items"],"metadata":
+        {"resourceVersion":"7","continue":"a\"]b","remainingItemCount":3},"items" : [ {"metadata":{"name":"a]}"}} ,
+        {"items":[{},{}]},{}]} "#;
+
+    #[test]
+    fn items_come_as_they_stand_and_the_metadata_at_the_end() {
+        let (items, list) = read(LIST).unwrap();
+        assert_eq!(items, [r#"{"metadata":{"name":"a]}"}}"#, r#"{"items":[{},{}]}"#, "{}"]);
+        assert_eq!(list, meta("7", Some("a\"]b"), Some(3)));
+    }
+
+    #[test]
+    fn metadata_may_stand_behind_the_items() {
+        let (items, list) =
+            read(r#"{"it\u0065ms":[{"a":1}],"metadata":{"continue":"","resourceVersion":"7"}}"#).unwrap();
+        assert_eq!((items.len(), list), (1, meta("7", None, None)));
+    }
+
+    #[test]
+    fn an_item_within_a_chunk_is_not_copied() {
+        let mut reader = ListReader::new();
+        let chunk = Bytes::from_static(br#"{"items":[{},{"a":1}"#);
+        reader.push(chunk.clone());
+        assert_eq!(reader.next_item().unwrap().unwrap().as_ptr(), chunk[10..].as_ptr());
+        assert_eq!(reader.next_item().unwrap().unwrap().as_ptr(), chunk[13..].as_ptr());
+        assert_eq!(reader.next_item().unwrap(), None);
+        assert_eq!(reader.partial.capacity(), 0);
+    }
+
+    #[test]
+    fn no_items_may_be_written_in_two_ways() {
+        for items in ["null", "[]", " [ \n ] "] {
+            let text = format!(r#"{{"metadata":{{"resourceVersion":"7"}},"items":{items}}}"#);
+            assert_eq!(read(&text).unwrap(), (Vec::new(), meta("7", None, None)));
+        }
+    }
+
+    #[test]
+    fn a_list_that_breaks_off_anywhere_is_truncated() {
+        let whole = LIST.trim_end();
+        for length in 0..whole.len() {
+            let result = read(&whole[..length]);
+            assert!(matches!(result, Err(ListError::Truncated { .. })), "{length}: {result:?}");
+        }
+        let result = read(r#"{"items":[{},{},{"#);
+        assert_eq!(result.unwrap_err().to_string(), "the list broke off after 2 whole items");
+    }
+
+    #[test]
+    fn a_status_is_told_apart_from_a_list() {
+        let text = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Expired","code":410}"#;
+        assert!(matches!(read(text), Err(ListError::Status(status)) if status.code == 410));
+    }
+
+    #[test]
+    fn what_is_not_a_list_is_malformed() {
+        for text in [
+            "404 page not found",
+            "[]",
+            "{}",
+            r#"{"metadata":{"resourceVersion":"7"}}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":{}}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[null]}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[1]}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[,{}]}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[{}{}]}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[{},]}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[],"items":[]}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[]}{}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items"[]}"#,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[]]"#,
+            r#"{"metadata":{"resourceVersion":""},"items":[]}"#,
+            r#"{"items":[]}"#,
+        ] {
+            let result = read(text);
+            assert!(matches!(result, Err(ListError::Malformed { .. })), "{text}: {result:?}");
+        }
+    }
+
+    #[test]
+    fn an_item_over_the_limit_is_an_error_before_it_is_kept() {
+        let reader = || ListReader::new().with_limit(10);
+        let text = br#"{"items":[{"a":1234},{"a":12345}]}"#;
+        for sizes in [[1], [7], [100]] {
+            assert!(matches!(read_in(reader(), text, &sizes), Err(ListError::TooLong { limit: 10 })));
+        }
+        assert!(matches!(read_in(reader(), &text[..20], &[3]), Err(ListError::Truncated { items: 1 })));
+        let long = format!(r#"{{"items":[],"x":"{}"#, "x".repeat(ENVELOPE_LIMIT));
+        assert!(matches!(read(&long), Err(ListError::Malformed { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn any_cuts_give_the_same_items(sizes in proptest::collection::vec(1..40_usize, 1..9)) {
+            let cut = read_in(ListReader::new(), LIST.as_bytes(), &sizes).unwrap();
+            prop_assert_eq!(cut, read(LIST).unwrap());
+        }
+
+        #[test]
+        fn no_bytes_make_it_panic(
+            at in 0..LIST.len(),
+            bytes in proptest::collection::vec(prop_oneof![any::<u8>(), proptest::sample::select(b"{}[]\"\\,: ".to_vec())], 0..20),
+            sizes in proptest::collection::vec(1..40_usize, 1..4),
+        ) {
+            let text = [&LIST.as_bytes()[..at], &bytes, &LIST.as_bytes()[(at + bytes.len() / 2).min(LIST.len())..]].concat();
+            let _ = read_in(ListReader::new(), &text, &sizes);
+            let _ = read_in(ListReader::new(), &bytes, &sizes);
+        }
+    }
+}

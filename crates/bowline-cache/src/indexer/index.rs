@@ -1,0 +1,251 @@
+//! One index: which objects a function gives which values. Owns the buckets and the calls of foreign functions; the
+//! objects are the snapshot's, and a bucket knows them only by the hashes of their keys.
+//!
+//! Hashes instead of keys or objects: an entry is eight bytes, copying it touches no object, and an object that keeps
+//! its values leaves the index as it is. Should two keys ever have the same 64 bits, their objects share the entry, and
+//! the function is asked which of them is meant.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bowline_machinery::ObjectKey;
+
+use super::entry::{Entry, Hashing};
+use super::trie::{Hashed, Trie};
+
+/// The index that every [`Indexer`](crate::Indexer) has: objects by their namespace. Cluster-scoped objects have no value
+/// in it.
+pub const NAMESPACE_INDEX: &str = "namespace";
+
+/// What an index function is: the values of one object.
+type Function<K> = Box<dyn Fn(&K) -> Vec<String> + Send + Sync>;
+
+/// Why an index cannot be added or asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// There is an index of this name already.
+    #[error("index {name:?} exists already: choose another name")]
+    Taken {
+        /// The name.
+        name: String,
+    },
+    /// There is no index of this name.
+    #[error("index {name:?} does not exist: add it, or ask one of {}", known.join(", "))]
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+        /// The names of the indexes that there are, in order.
+        known: Vec<String>,
+    },
+}
+
+/// One index in one state. A clone shares everything.
+pub(super) struct Index<K> {
+    definition: Arc<Definition<K>>,
+    buckets: Trie<Bucket>,
+}
+
+struct Definition<K> {
+    name: String,
+    /// `None` for the index by namespace, whose values are in the keys.
+    function: Option<Function<K>>,
+    has_panicked: AtomicBool,
+}
+
+/// The objects with one value. Never empty.
+#[derive(Clone)]
+struct Bucket {
+    hash: u64,
+    value: Arc<str>,
+    members: Trie<KeyHash>,
+}
+
+/// The hash of the key of an object; of two, if their hashes are the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct KeyHash(u64);
+
+/// How the values of an object changed.
+pub(super) struct Difference {
+    lost: Vec<String>,
+    gained: Vec<String>,
+}
+
+impl<K> Index<K> {
+    pub(super) fn by_namespace() -> Self {
+        Self::with_function(NAMESPACE_INDEX.to_owned(), None)
+    }
+
+    pub(super) fn new(name: String, function: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Self {
+        Self::with_function(name, Some(Box::new(function)))
+    }
+
+    fn with_function(name: String, function: Option<Function<K>>) -> Self {
+        let definition = Definition { name, function, has_panicked: AtomicBool::new(false) };
+        Self { definition: Arc::new(definition), buckets: Trie::new() }
+    }
+
+    /// The same index, of no objects.
+    pub(super) fn emptied(&self) -> Self {
+        Self { definition: Arc::clone(&self.definition), buckets: Trie::new() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    /// The values that objects have, in order.
+    pub(super) fn values(&self) -> Vec<String> {
+        let mut values: Vec<_> = self.buckets.iter().map(|bucket| bucket.value.to_string()).collect();
+        values.sort_unstable();
+        values
+    }
+
+    /// How many objects have a value, or a few less if keys share their hash.
+    pub(super) fn count(&self, hashing: &Hashing, value: &str) -> usize {
+        self.bucket(hashing, value).map_or(0, |bucket| bucket.members.len())
+    }
+
+    /// The objects with a value, in no order.
+    pub(super) fn find<'a>(
+        &self,
+        hashing: &Hashing,
+        objects: &'a Trie<Entry<K>>,
+        value: &str,
+    ) -> Vec<&'a Entry<K>> {
+        let Some(bucket) = self.bucket(hashing, value) else { return Vec::new() };
+        let mut found = Vec::with_capacity(bucket.members.len());
+        for member in bucket.members.iter() {
+            let before = found.len();
+            found.extend(objects.at(member.0));
+            if found.len() > before + 1 {
+                let several = found.split_off(before);
+                found.extend(several.into_iter().filter(|entry| self.has(entry, value)));
+            }
+        }
+        found
+    }
+
+    fn bucket(&self, hashing: &Hashing, value: &str) -> Option<&Bucket> {
+        self.buckets.get(hashing.of_value(value), |bucket| &*bucket.value == value)
+    }
+
+    /// What changes in this index when the object of a key does; `None` if nothing.
+    pub(super) fn difference(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) -> Option<Difference> {
+        if self.definition.function.is_none() && old.is_some() && new.is_some() {
+            return None; // The namespace is the key's, which is the same.
+        }
+        let mut lost = old.map(|old| self.values_of(key, old)).unwrap_or_default();
+        let mut gained = new.map(|new| self.values_of(key, new)).unwrap_or_default();
+        if lost == gained {
+            return None;
+        }
+        let before = lost.clone();
+        lost.retain(|value| gained.binary_search(value).is_err());
+        gained.retain(|value| before.binary_search(value).is_err());
+        Some(Difference { lost, gained })
+    }
+
+    /// Brings the index up to `objects`, in which the object of `key` has changed.
+    pub(super) fn apply(
+        &mut self,
+        hashing: &Hashing,
+        objects: &Trie<Entry<K>>,
+        key: &ObjectKey,
+        difference: Difference,
+    ) {
+        let member = KeyHash(hashing.of_key(key));
+        for value in difference.gained {
+            self.enter(hashing, value, member);
+        }
+        for value in difference.lost {
+            let is_shared = objects.at(member.0).any(|other| other.key != *key && self.has(other, &value));
+            if !is_shared {
+                self.leave(hashing, &value, member);
+            }
+        }
+    }
+
+    /// Enters objects that the index does not have yet.
+    pub(super) fn enter_all<'a>(&mut self, hashing: &Hashing, entries: impl Iterator<Item = &'a Entry<K>>)
+    where
+        K: 'a,
+    {
+        for entry in entries {
+            for value in self.values_of(&entry.key, &entry.object) {
+                self.enter(hashing, value, KeyHash(entry.hash));
+            }
+        }
+    }
+
+    fn enter(&mut self, hashing: &Hashing, value: String, member: KeyHash) {
+        let hash = hashing.of_value(&value);
+        if let Some(bucket) = self.buckets.get_mut(hash, |bucket| *bucket.value == *value) {
+            bucket.members.insert(member, |_| true);
+        } else {
+            let bucket = Bucket { hash, value: value.into(), members: Trie::of_distinct(vec![member]) };
+            self.buckets.insert(bucket, |_| false);
+        }
+    }
+
+    fn leave(&mut self, hashing: &Hashing, value: &str, member: KeyHash) {
+        let hash = hashing.of_value(value);
+        let is_it = |bucket: &Bucket| &*bucket.value == value;
+        if let Some(bucket) = self.buckets.get_mut(hash, is_it) {
+            bucket.members.remove(member.0, |_| true);
+            if bucket.members.is_empty() {
+                self.buckets.remove(hash, is_it);
+            }
+        }
+    }
+
+    fn has(&self, entry: &Entry<K>, value: &str) -> bool {
+        self.values_of(&entry.key, &entry.object).binary_search_by(|one| one.as_str().cmp(value)).is_ok()
+    }
+
+    /// The values of an object, in order, each once; none if the function panics.
+    fn values_of(&self, key: &ObjectKey, object: &K) -> Vec<String> {
+        let Some(function) = &self.definition.function else {
+            return key.namespace().map(str::to_owned).into_iter().collect();
+        };
+        // Nothing that is seen after a panic was changed by the function: it has a shared reference, and what it can
+        // change through that is its own to keep in order.
+        if let Ok(mut values) = catch_unwind(AssertUnwindSafe(|| function(object))) {
+            values.sort_unstable();
+            values.dedup();
+            return values;
+        }
+        if !self.definition.has_panicked.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                index = self.name(),
+                object = %key,
+                "an index function panicked: the object has no value in this index; further panics are not logged"
+            );
+        }
+        Vec::new()
+    }
+}
+
+impl<K> Clone for Index<K> {
+    fn clone(&self) -> Self {
+        Self { definition: Arc::clone(&self.definition), buckets: self.buckets.clone() }
+    }
+}
+
+impl Hashed for Bucket {
+    const LEAF: usize = 8;
+
+    fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl Hashed for KeyHash {
+    // Copied by the block.
+    const LEAF: usize = 48;
+
+    fn hash(&self) -> u64 {
+        self.0
+    }
+}

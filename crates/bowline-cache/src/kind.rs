@@ -1,0 +1,340 @@
+//! What is cached, and in which form: a value, so that one program can hold one kind in several forms.
+
+use std::{any::TypeId, fmt, marker::PhantomData, sync::Arc};
+
+use kube::{
+    Resource,
+    core::{ApiResource, DynamicObject, NamespaceResourceScope, PartialObjectMeta},
+};
+use serde::de::{DeserializeOwned, DeserializeSeed};
+
+use crate::decode::{Dynamic, Identity, IdentityError, MetadataOnly, without_managed_fields};
+
+/// How much of an object is kept, and as what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Form {
+    /// All of it, in the Rust type of its kind.
+    Typed,
+    /// All of it, as a tree.
+    Dynamic,
+    /// Its metadata.
+    Metadata,
+}
+
+/// A kind of objects, the form in which they are kept, and how their bytes become such objects.
+///
+/// Cheap to clone.
+///
+/// ```
+/// use bowline_cache::{Form, Kind};
+/// use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+/// use kube::core::PartialObjectMeta;
+///
+/// assert_eq!(Kind::<Pod>::typed().to_string(), "pods (v1)");
+/// let kind = Kind::<PartialObjectMeta<Deployment>>::metadata();
+/// assert_eq!(kind.to_string(), "deployments.apps/v1, metadata only");
+/// assert_eq!(kind.form(), Form::Metadata);
+/// ```
+pub struct Kind<K> {
+    resource: Arc<ApiResource>,
+    namespaced: bool,
+    form: Form,
+    decode: fn(&ApiResource, &[u8]) -> serde_json::Result<K>,
+}
+
+/// Why the bytes of an object cannot be made into one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}: {} cannot be decoded: {problem}", object(.namespace.as_deref(), .name.as_deref()))]
+pub struct DecodeError {
+    /// The kind, as [`Kind`] shows itself.
+    pub kind: String,
+    /// The object's namespace, if it has one and it could be found.
+    pub namespace: Option<String>,
+    /// The object's name, if it could be found.
+    pub name: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl<K> Kind<K>
+where
+    K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned,
+{
+    /// A kind with a Rust type, of which everything is kept.
+    #[must_use]
+    pub fn typed() -> Self {
+        Self::new(ApiResource::erase::<K>(&()), is_namespaced::<K>(), Form::Typed, |_, bytes| {
+            serde_json::from_slice(bytes)
+        })
+    }
+}
+
+impl Kind<DynamicObject> {
+    /// A kind that is only known at run time, of which everything is kept.
+    ///
+    /// Objects always have their `types`: the kind's, if the server did not send them.
+    #[must_use]
+    pub fn dynamic(resource: ApiResource, namespaced: bool) -> Self {
+        Self::new(resource, namespaced, Form::Dynamic, |resource, bytes| seeded(Dynamic(resource), bytes))
+    }
+}
+
+impl<K> Kind<PartialObjectMeta<K>>
+where
+    K: Resource<DynamicType = (), Scope: 'static>,
+{
+    /// A kind with a Rust type, of which the metadata is kept.
+    ///
+    /// Objects have the `types` of the kind, not those of `PartialObjectMetadata`.
+    #[must_use]
+    pub fn metadata() -> Self {
+        Self::only_metadata(ApiResource::erase::<K>(&()), is_namespaced::<K>())
+    }
+}
+
+impl Kind<PartialObjectMeta<DynamicObject>> {
+    /// A kind that is only known at run time, of which the metadata is kept.
+    ///
+    /// Objects have the `types` of the kind, not those of `PartialObjectMetadata`.
+    #[must_use]
+    pub fn metadata_of(resource: ApiResource, namespaced: bool) -> Self {
+        Self::only_metadata(resource, namespaced)
+    }
+}
+
+impl<K> Kind<PartialObjectMeta<K>> {
+    fn only_metadata(resource: ApiResource, namespaced: bool) -> Self {
+        Self::new(resource, namespaced, Form::Metadata, |resource, bytes| {
+            seeded(MetadataOnly(resource, PhantomData), bytes)
+        })
+    }
+}
+
+impl<K> Kind<K> {
+    fn new(
+        resource: ApiResource,
+        namespaced: bool,
+        form: Form,
+        decode: fn(&ApiResource, &[u8]) -> serde_json::Result<K>,
+    ) -> Self {
+        Self { resource: Arc::new(resource), namespaced, form, decode }
+    }
+
+    /// Group, version, kind and plural.
+    #[must_use]
+    pub fn resource(&self) -> &ApiResource {
+        &self.resource
+    }
+
+    /// Whether its objects are in namespaces.
+    #[must_use]
+    pub fn is_namespaced(&self) -> bool {
+        self.namespaced
+    }
+
+    /// How its objects are kept.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Makes an object of its bytes. `scratch` is room to work in, worth keeping from one call to the next.
+    ///
+    /// In the form of metadata, the bytes may be those of a whole object: a server may not know how to send less.
+    ///
+    /// # Errors
+    /// If the bytes are not an object of this kind, or one without a name, a uid or a resource version.
+    pub fn decode(
+        &self,
+        bytes: &[u8],
+        keep_managed_fields: bool,
+        scratch: &mut Vec<u8>,
+    ) -> Result<K, DecodeError> {
+        let failure =
+            |name, namespace, problem| DecodeError { kind: self.to_string(), namespace, name, problem };
+        let identity = Identity::read(bytes).map_err(|error| {
+            let problem = error.to_string();
+            match error {
+                IdentityError::Missing { name, namespace, .. } => failure(name, namespace, problem),
+                IdentityError::Malformed => failure(None, None, problem),
+            }
+        })?;
+        let wanted = if keep_managed_fields { bytes } else { without_managed_fields(bytes, scratch) };
+        (self.decode)(&self.resource, wanted).map_err(|error| {
+            let namespace = identity.namespace.map(Into::into);
+            failure(Some(identity.name.into()), namespace, error.to_string())
+        })
+    }
+}
+
+impl<K> Clone for Kind<K> {
+    fn clone(&self) -> Self {
+        Self { resource: Arc::clone(&self.resource), ..*self }
+    }
+}
+
+impl<K> fmt::Debug for Kind<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Kind")
+            .field("resource", &self.resource)
+            .field("namespaced", &self.namespaced)
+            .field("form", &self.form)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K> fmt::Display for Kind<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ApiResource { group, version, plural, .. } = &*self.resource;
+        if group.is_empty() {
+            write!(formatter, "{plural} ({version})")?;
+        } else {
+            write!(formatter, "{plural}.{group}/{version}")?;
+        }
+        if self.form == Form::Metadata { formatter.write_str(", metadata only") } else { Ok(()) }
+    }
+}
+
+fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
+    TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>()
+}
+
+fn seeded<'de, S: DeserializeSeed<'de>>(seed: S, bytes: &'de [u8]) -> serde_json::Result<S::Value> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = seed.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+fn object(namespace: Option<&str>, name: Option<&str>) -> String {
+    match (namespace, name) {
+        (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
+        (None, Some(name)) => name.to_owned(),
+        (Some(namespace), None) => format!("an object without a name in {namespace}"),
+        (None, None) => "an object without a name".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{
+        apps::v1::Deployment,
+        core::v1::{Node, Pod},
+    };
+    use kube::core::GroupVersionKind;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod() -> Value {
+        json!({
+            "metadata": {
+                "name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"},
+                "managedFields": [{"manager": "m", "fieldsV1": {"f:spec": {"k:{\"name\":\"]\"}": {}}}}],
+            },
+            "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"},
+            "status": {"phase": "Running"},
+        })
+    }
+
+    fn decode<K>(kind: &Kind<K>, object: &Value) -> Result<K, DecodeError> {
+        kind.decode(object.to_string().as_bytes(), false, &mut Vec::new())
+    }
+
+    fn website() -> ApiResource {
+        ApiResource::from_gvk(&GroupVersionKind::gvk("demo.example.com", "v1", "Website"))
+    }
+
+    #[test]
+    fn a_typed_kind_knows_its_resource_and_scope() {
+        let pods = Kind::<Pod>::typed();
+        assert_eq!(
+            (pods.resource().plural.as_str(), pods.is_namespaced(), pods.form()),
+            ("pods", true, Form::Typed)
+        );
+        let nodes = Kind::<PartialObjectMeta<Node>>::metadata();
+        assert_eq!((nodes.resource().kind.as_str(), nodes.is_namespaced()), ("Node", false));
+        assert_eq!(nodes.clone().to_string(), "nodes (v1), metadata only");
+        assert_eq!(Kind::<Deployment>::typed().to_string(), "deployments.apps/v1");
+        assert_eq!(Kind::dynamic(website(), true).to_string(), "websites.demo.example.com/v1");
+        assert!(format!("{pods:?}").contains("form: Typed"));
+    }
+
+    #[test]
+    fn a_typed_object_is_what_serde_json_makes_of_it_but_for_managed_fields() {
+        let mut expected: Pod = serde_json::from_value(pod()).unwrap();
+        let kept = Kind::<Pod>::typed().decode(pod().to_string().as_bytes(), true, &mut Vec::new()).unwrap();
+        assert_eq!(kept, expected);
+        expected.metadata.managed_fields = None;
+        assert_eq!(decode(&Kind::<Pod>::typed(), &pod()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_dynamic_object_is_what_kube_makes_of_it() {
+        let mut object = pod();
+        object["apiVersion"] = "v1".into();
+        object["kind"] = "Pod".into();
+        let decoded = decode(&Kind::dynamic(website(), true), &object).unwrap();
+        object["metadata"].as_object_mut().unwrap().remove("managedFields");
+        assert_eq!(decoded, serde_json::from_value(object).unwrap());
+    }
+
+    #[test]
+    fn a_dynamic_object_without_types_has_those_of_its_kind() {
+        let types = decode(&Kind::dynamic(website(), true), &pod()).unwrap().types.unwrap();
+        assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("demo.example.com/v1", "Website"));
+    }
+
+    #[test]
+    fn metadata_is_taken_from_partial_and_from_whole_objects() {
+        let whole = decode(&Kind::<PartialObjectMeta<Pod>>::metadata(), &pod()).unwrap();
+        let mut partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"});
+        partial["metadata"] = pod()["metadata"].clone();
+        let partial = decode(&Kind::<PartialObjectMeta<Pod>>::metadata(), &partial).unwrap();
+        assert_eq!(whole.metadata, partial.metadata);
+        assert_eq!(whole.metadata.managed_fields, None);
+        assert_eq!(whole.metadata.labels.unwrap()["x"], "y");
+        assert_eq!((whole.types.unwrap().kind, partial.types.unwrap().kind), ("Pod".into(), "Pod".into()));
+        let dynamic = decode(&Kind::metadata_of(website(), true), &pod()).unwrap();
+        assert_eq!(dynamic.types.unwrap().kind, "Website");
+    }
+
+    #[test]
+    fn an_object_without_what_every_object_has_is_an_error_that_says_so() {
+        for field in ["name", "uid", "resourceVersion"] {
+            let mut object = pod();
+            object["metadata"].as_object_mut().unwrap().remove(field);
+            let error = decode(&Kind::<Pod>::typed(), &object).unwrap_err();
+            assert!(error.to_string().ends_with(&format!("metadata.{field} is missing")), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_kind_the_object_and_what_is_wrong() {
+        let mut object = pod();
+        object["spec"]["nodeName"] = 7.into();
+        let error = decode(&Kind::<Pod>::typed(), &object).unwrap_err();
+        assert_eq!((error.namespace.as_deref(), error.name.as_deref()), (Some("b"), Some("a")));
+        assert!(
+            error.to_string().starts_with("pods (v1): b/a cannot be decoded: invalid type: integer `7`"),
+            "{error}"
+        );
+        let error = Kind::<Pod>::typed().decode(b"nonsense", false, &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().starts_with("pods (v1): an object without a name cannot be decoded"));
+    }
+
+    #[test]
+    fn bytes_that_break_off_or_go_on_are_an_error_in_every_form() {
+        fn fails<K>(kind: &Kind<K>) {
+            let whole = pod().to_string();
+            for text in [&whole[..whole.len() - 1], &format!("{whole}}}"), &format!("{whole},\"x\":{{}}")] {
+                assert!(kind.decode(text.as_bytes(), false, &mut Vec::new()).is_err(), "{kind} {text}");
+            }
+        }
+        fails(&Kind::<Pod>::typed());
+        fails(&Kind::dynamic(website(), true));
+        fails(&Kind::<PartialObjectMeta<Pod>>::metadata());
+    }
+}

@@ -1,0 +1,433 @@
+//! What waits for one handler. Owns the rule by which a backlog is kept: every event in its batch while the handler keeps
+//! up, one entry for each key when it does not. Knows no lock and no task.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bowline_clock::{HashMap, HashState};
+use kube::Resource;
+
+use crate::event::{Deleted, Event};
+use crate::key::object_key;
+use bowline_machinery::ObjectKey;
+
+/// So many events may wait behind the first batch before they are coalesced.
+pub(crate) const LIMIT: usize = 1024;
+
+/// At most so many coalesced entries are taken at once, so that what comes meanwhile can still be merged into the rest.
+const TAKEN_AT_ONCE: usize = 256;
+
+/// Events that happened together, shared by all handlers.
+pub(crate) type Batch<K> = Arc<[Event<K>]>;
+
+/// What waits for one handler.
+///
+/// Bounded: the first batch, however large it is, [`LIMIT`] events behind it, and three events for each key once there
+/// were more.
+pub(crate) struct Backlog<K> {
+    shared: VecDeque<Waiting<K>>,
+    /// Events behind the first batch.
+    behind: usize,
+    /// Not empty only if nothing is shared: what is here came before what would be there.
+    coalesced: Coalesced<K>,
+}
+
+enum Waiting<K> {
+    Batch(Batch<K>),
+    InitialEnd,
+}
+
+/// What a handler works on next.
+pub(crate) enum Taken<K> {
+    Shared(Batch<K>),
+    Own(Box<[Event<K>]>),
+    /// All that was there at the beginning has been taken before.
+    InitialEnd,
+}
+
+impl<K> Default for Backlog<K> {
+    fn default() -> Self {
+        Self { shared: VecDeque::new(), behind: 0, coalesced: Coalesced::default() }
+    }
+}
+
+impl<K: Resource> Backlog<K> {
+    pub(crate) fn push(&mut self, batch: &Batch<K>) {
+        if batch.is_empty() {
+            return;
+        }
+        if !self.coalesced.is_empty() {
+            return self.coalesced.extend(batch);
+        }
+        let is_first = !self.shared.iter().any(|waiting| matches!(waiting, Waiting::Batch(_)));
+        if !is_first {
+            self.behind += batch.len();
+        }
+        self.shared.push_back(Waiting::Batch(batch.clone()));
+        if self.behind > LIMIT {
+            self.coalesce();
+        }
+    }
+
+    /// What was pushed so far is all that was there at the beginning.
+    pub(crate) fn push_initial_end(&mut self) {
+        if self.coalesced.is_empty() {
+            self.shared.push_back(Waiting::InitialEnd);
+        } else {
+            self.coalesced.initial_end = self.coalesced.slots.last_key_value().map(|(place, _)| *place);
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Option<Taken<K>> {
+        if let Some(waiting) = self.shared.pop_front() {
+            return Some(match waiting {
+                Waiting::InitialEnd => Taken::InitialEnd,
+                Waiting::Batch(batch) => {
+                    let next = self.shared.iter().find_map(|waiting| match waiting {
+                        Waiting::Batch(next) => Some(next.len()),
+                        Waiting::InitialEnd => None,
+                    });
+                    self.behind -= next.unwrap_or(0);
+                    Taken::Shared(batch)
+                }
+            });
+        }
+        self.coalesced.take()
+    }
+
+    /// How many events wait.
+    pub(crate) fn len(&self) -> usize {
+        let shared = self.shared.iter().map(|waiting| match waiting {
+            Waiting::Batch(batch) => batch.len(),
+            Waiting::InitialEnd => 0,
+        });
+        shared.sum::<usize>() + self.coalesced.slots.len()
+    }
+
+    fn coalesce(&mut self) {
+        self.behind = 0;
+        for waiting in std::mem::take(&mut self.shared) {
+            match waiting {
+                Waiting::Batch(batch) => self.coalesced.extend(&batch),
+                Waiting::InitialEnd if self.coalesced.is_empty() => self.coalesced.initial_end = Some(0),
+                Waiting::InitialEnd => self.push_initial_end(),
+            }
+        }
+    }
+}
+
+/// One entry for each key, in the order in which they came to wait.
+struct Coalesced<K> {
+    slots: BTreeMap<u64, Pending<K>>,
+    places: HashMap<ObjectKey, u64>,
+    next_place: u64,
+    /// The last place of what was there at the beginning.
+    initial_end: Option<u64>,
+}
+
+/// What a handler is still to be told about one key: at most these three, in this order.
+struct Pending<K> {
+    /// The deletion of an object that it was told of.
+    deleted: Option<Deleted<K>>,
+    /// The last deletion of an object that it was never told of: told all the same, a deletion is never lost.
+    deleted_unseen: Option<Deleted<K>>,
+    /// That there is one, or that it is another.
+    present: Option<Event<K>>,
+}
+
+impl<K> Default for Coalesced<K> {
+    fn default() -> Self {
+        Self {
+            slots: BTreeMap::new(),
+            places: HashMap::with_hasher(HashState::for_lookups()),
+            // Before it there is a place for the beginning.
+            next_place: 1,
+            initial_end: None,
+        }
+    }
+}
+
+impl<K: Resource> Coalesced<K> {
+    fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.initial_end.is_none()
+    }
+
+    fn extend(&mut self, batch: &Batch<K>) {
+        for event in batch.iter() {
+            let place = *self.places.entry(object_key(&**event.object())).or_insert(self.next_place);
+            let pending = self.slots.entry(place).or_insert_with(|| {
+                self.next_place += 1;
+                Pending { deleted: None, deleted_unseen: None, present: None }
+            });
+            pending.merge(event);
+        }
+    }
+
+    fn take(&mut self) -> Option<Taken<K>> {
+        let first = self.slots.first_key_value().map(|(place, _)| *place);
+        if let Some(end) = self.initial_end
+            && first.is_none_or(|first| first > end)
+        {
+            self.initial_end = None;
+            return Some(Taken::InitialEnd);
+        }
+        let mut taken = Vec::new();
+        for _ in 0..TAKEN_AT_ONCE {
+            let Some(slot) = self.slots.first_entry() else { break };
+            if self.initial_end.is_some_and(|end| *slot.key() > end) {
+                break;
+            }
+            let Pending { deleted, deleted_unseen, present } = slot.remove();
+            let events = deleted.into_iter().chain(deleted_unseen).map(Event::Delete).chain(present);
+            let from = taken.len();
+            taken.extend(events);
+            if let Some(event) = taken.get(from) {
+                self.places.remove(&object_key(&**event.object()));
+            }
+        }
+        if self.slots.is_empty() {
+            // It was large once, and may never be again.
+            self.places.shrink_to(LIMIT);
+        }
+        (!taken.is_empty()).then(|| Taken::Own(taken.into()))
+    }
+}
+
+impl<K> Pending<K> {
+    fn merge(&mut self, event: &Event<K>) {
+        match (event, self.present.take()) {
+            (Event::Delete(deleted), Some(Event::Add { .. })) => self.deleted_unseen = Some(deleted.clone()),
+            (Event::Delete(deleted), _) => {
+                // A second deletion with nothing in between is the same one.
+                if self.deleted.is_none() && self.deleted_unseen.is_none() {
+                    self.deleted = Some(deleted.clone());
+                }
+            }
+            (Event::Update { new, .. } | Event::Add { object: new, .. }, Some(Event::Update { old, .. })) => {
+                self.present = Some(Event::Update { old, new: new.clone() });
+            }
+            (
+                Event::Update { new: object, .. } | Event::Add { object, .. },
+                Some(Event::Add { in_initial_list, .. }),
+            ) => {
+                self.present = Some(Event::Add { object: object.clone(), in_initial_list });
+            }
+            (event, _) => self.present = Some(event.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn object(name: &str, uid: u32, version: u32) -> Arc<ConfigMap> {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some(name.to_owned());
+        object.metadata.uid = Some(uid.to_string());
+        object.metadata.resource_version = Some(version.to_string());
+        Arc::new(object)
+    }
+
+    fn add(name: &str, uid: u32, version: u32) -> Event<ConfigMap> {
+        Event::Add { object: object(name, uid, version), in_initial_list: false }
+    }
+
+    fn update(name: &str, uid: u32, from: u32, to: u32) -> Event<ConfigMap> {
+        Event::Update { old: object(name, uid, from), new: object(name, uid, to) }
+    }
+
+    fn delete(name: &str, uid: u32, version: u32) -> Event<ConfigMap> {
+        Event::Delete(Deleted { object: object(name, uid, version), final_state_unknown: false })
+    }
+
+    fn shown(event: &Event<ConfigMap>) -> String {
+        let of = |object: &ConfigMap| {
+            let meta = &object.metadata;
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            format!("{}#{}@{}", text(&meta.name), text(&meta.uid), text(&meta.resource_version))
+        };
+        match event {
+            Event::Add { object, in_initial_list } => {
+                format!("{}{}", if *in_initial_list { "initial " } else { "+" }, of(object))
+            }
+            Event::Update { old, new } => format!("{}>{}", of(old), of(new)),
+            Event::Delete(deleted) => format!("-{}", of(&deleted.object)),
+        }
+    }
+
+    fn batch(events: impl IntoIterator<Item = Event<ConfigMap>>) -> Batch<ConfigMap> {
+        events.into_iter().collect()
+    }
+
+    fn drain(backlog: &mut Backlog<ConfigMap>) -> Vec<String> {
+        let mut all = Vec::new();
+        while let Some(taken) = backlog.take() {
+            match taken {
+                Taken::InitialEnd => all.push("end".to_owned()),
+                Taken::Shared(events) => all.extend(events.iter().map(shown)),
+                Taken::Own(events) => all.extend(events.iter().map(shown)),
+            }
+        }
+        all
+    }
+
+    /// A handler that fell behind: one batch for it to work on, and more than enough behind.
+    fn fallen_behind(events: impl IntoIterator<Item = Event<ConfigMap>>) -> Vec<String> {
+        let mut backlog = Backlog::default();
+        backlog.push(&batch([add("first", 1, 1)]));
+        for event in events {
+            backlog.push(&batch([event]));
+        }
+        let filler = (0..=LIMIT).map(|n| add(&format!("filler-{n}"), 9, 9));
+        backlog.push(&batch(filler));
+        let mut all = drain(&mut backlog);
+        assert_eq!(all.remove(0), "+first#1@1");
+        all.retain(|event| !event.contains("filler"));
+        all
+    }
+
+    #[test]
+    fn a_handler_that_keeps_up_sees_every_event_of_any_batch() {
+        let mut backlog = Backlog::default();
+        let many = (0..5 * LIMIT).map(|n| update("a", 1, 1, u32::try_from(n).unwrap()));
+        backlog.push(&batch(many));
+        backlog.push(&batch((0..LIMIT).map(|_| update("a", 1, 2, 3))));
+        assert_eq!(drain(&mut backlog).len(), 6 * LIMIT);
+        assert_eq!(backlog.behind, 0);
+    }
+
+    #[test]
+    fn updates_become_one_from_the_first_old_to_the_last_new() {
+        assert_eq!(fallen_behind([update("a", 1, 1, 2), update("a", 1, 2, 3)]), ["a#1@1>a#1@3"]);
+        assert_eq!(fallen_behind([add("a", 1, 1), update("a", 1, 1, 2)]), ["+a#1@2"]);
+    }
+
+    #[test]
+    fn a_deletion_is_never_lost() {
+        assert_eq!(fallen_behind([update("a", 1, 1, 2), delete("a", 1, 3)]), ["-a#1@3"]);
+        assert_eq!(fallen_behind([add("a", 1, 1), delete("a", 1, 3)]), ["-a#1@3"]);
+    }
+
+    #[test]
+    fn recreation_is_a_deletion_and_an_addition() {
+        assert_eq!(fallen_behind([delete("a", 1, 3), add("a", 2, 4)]), ["-a#1@3", "+a#2@4"]);
+        assert_eq!(
+            fallen_behind([delete("a", 1, 3), add("a", 2, 4), update("a", 2, 4, 5)]),
+            ["-a#1@3", "+a#2@5"]
+        );
+    }
+
+    #[test]
+    fn however_often_it_is_recreated_three_events_are_enough() {
+        let again = |uid| [add("a", uid, uid * 10), delete("a", uid, uid * 10 + 1)];
+        let events =
+            [delete("a", 1, 3)].into_iter().chain((2..50).flat_map(again)).chain([add("a", 50, 500)]);
+        assert_eq!(fallen_behind(events), ["-a#1@3", "-a#49@491", "+a#50@500"]);
+    }
+
+    #[test]
+    fn the_end_of_the_beginning_comes_where_it_was() {
+        let mut backlog = Backlog::default();
+        backlog.push(&batch([add("a", 1, 1)]));
+        backlog.push_initial_end();
+        backlog.push(&batch([add("b", 1, 1)]));
+        assert_eq!(drain(&mut backlog), ["+a#1@1", "end", "+b#1@1"]);
+
+        backlog.push(&batch([add("a", 1, 1)]));
+        backlog.push(&batch([add("b", 1, 1)]));
+        backlog.push_initial_end();
+        backlog.push(&batch((0..=LIMIT).map(|_| add("c", 1, 1))));
+        assert_eq!(drain(&mut backlog), ["+a#1@1", "+b#1@1", "end", "+c#1@1"]);
+
+        backlog.push_initial_end();
+        backlog.push(&batch([add("a", 1, 1)]));
+        backlog.push(&batch((0..=LIMIT).map(|_| add("c", 1, 1))));
+        assert_eq!(drain(&mut backlog), ["end", "+a#1@1", "+c#1@1"]);
+    }
+
+    #[test]
+    fn who_caught_up_sees_every_event_again() {
+        let mut backlog = Backlog::default();
+        backlog.push(&batch([add("a", 1, 1)]));
+        backlog.push(&batch((0..=LIMIT).map(|_| update("a", 1, 1, 2))));
+        assert_eq!(drain(&mut backlog), ["+a#1@2"]);
+        backlog.push(&batch([update("a", 1, 2, 3)]));
+        backlog.push(&batch([update("a", 1, 3, 4)]));
+        assert_eq!(drain(&mut backlog), ["a#1@2>a#1@3", "a#1@3>a#1@4"]);
+    }
+
+    proptest! {
+        /// However events come in batches and are taken, the state that they lead to is the same.
+        #[test]
+        fn the_view_of_a_handler_ends_where_the_events_do(
+            steps in prop::collection::vec((0..4_u8, 0..3_usize, any::<bool>(), 1..700_usize), 1..60),
+        ) {
+            let mut truth: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+            let mut view: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+            let mut backlog = Backlog::default();
+            let mut version = 0;
+            let see = |view: &mut BTreeMap<String, (u32, u32)>, event: &Event<ConfigMap>| {
+                let of = |object: &ConfigMap| {
+                    let number = |text: &Option<String>| text.as_ref().and_then(|text| text.parse().ok()).unwrap_or(0);
+                    (number(&object.metadata.uid), number(&object.metadata.resource_version))
+                };
+                let name = event.object().metadata.name.clone().unwrap_or_default();
+                match event {
+                    Event::Add { object, .. } => {
+                        assert!(!view.contains_key(&name), "{name} was added twice");
+                        view.insert(name, of(object));
+                    }
+                    Event::Update { old, new } => {
+                        assert_eq!(view.get(&name), Some(&of(old)), "the old is what was told last");
+                        view.insert(name, of(new));
+                    }
+                    Event::Delete(_) => {
+                        view.remove(&name);
+                    }
+                }
+            };
+            for (what, of, take, times) in steps {
+                let mut events = Vec::new();
+                for _ in 0..times {
+                    version += 1;
+                    let name = format!("object-{of}");
+                    match (truth.get(&name).copied(), what) {
+                        (None, _) => {
+                            truth.insert(name.clone(), (version, version));
+                            events.push(add(&name, version, version));
+                        }
+                        (Some((uid, _)), 0) => {
+                            truth.remove(&name);
+                            events.push(delete(&name, uid, version));
+                        }
+                        (Some((uid, from)), _) => {
+                            truth.insert(name.clone(), (uid, version));
+                            events.push(update(&name, uid, from, version));
+                        }
+                    }
+                }
+                backlog.push(&batch(events));
+                if take {
+                    match backlog.take() {
+                        Some(Taken::Shared(events)) => events.iter().for_each(|event| see(&mut view, event)),
+                        Some(Taken::Own(events)) => events.iter().for_each(|event| see(&mut view, event)),
+                        _ => {}
+                    }
+                }
+            }
+            while let Some(taken) = backlog.take() {
+                match taken {
+                    Taken::Shared(events) => events.iter().for_each(|event| see(&mut view, event)),
+                    Taken::Own(events) => events.iter().for_each(|event| see(&mut view, event)),
+                    Taken::InitialEnd => {}
+                }
+            }
+            prop_assert_eq!(view, truth);
+            prop_assert_eq!(backlog.len(), 0);
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! Keeps up with one source of lists and watches, whatever happens between it and here, and puts what it learns into a
+//! [`DeltaFifo`]. Owns when to list, when to watch and when to wait; what bytes mean is `decode`'s, and what a delta changes
+//! is the informer's.
+
+mod decoder;
+mod health;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_clock::{Clock, Instant, Spawner};
+use futures::StreamExt as _;
+use kube::Resource;
+
+use crate::backoff::Backoff;
+use crate::decode::{Frames, ListReader, WatchFrame};
+use crate::delta_fifo::{Delta, DeltaFifo, Replaced};
+use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, WatchOptions};
+use crate::metrics::Metrics;
+use decoder::Listed;
+pub(crate) use decoder::{Decoder, Transform};
+pub(crate) use health::Health;
+pub use health::Phase;
+
+/// A watch lasts at least this long by the server's clock, and up to twice this.
+const WATCH: Duration = Duration::from_secs(300);
+
+/// So long after the server should have ended a watch, nobody is believed to be there any more.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A server that has not answered, or sent nothing more of a list, for so long is not believed to be there any more.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// A watch that ended earlier than this and had nothing to say is a failure.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// So often in a row a watch may be broken off at the same place before everything is listed again.
+const BROKEN_OFF: u32 = 3;
+
+/// What a reflector is told about errors.
+pub(crate) type ErrorHook = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
+
+/// Keeps up with one part of what an informer covers.
+pub(crate) struct Reflector<K> {
+    pub(crate) part: usize,
+    pub(crate) list_watch: Arc<dyn ListWatch>,
+    pub(crate) decoder: Arc<Decoder<K>>,
+    pub(crate) fifo: Arc<DeltaFifo<K>>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<dyn Metrics>,
+    pub(crate) on_error: Option<ErrorHook>,
+    pub(crate) settings: Settings,
+    pub(crate) spawner: Spawner,
+    backoff: Backoff,
+    /// The version that is known here: that of the last object that was seen, readable or not, or of a bookmark.
+    version: Option<String>,
+    scratch: Vec<u8>,
+    /// How often in a row the watch from this version was broken off without having told anything.
+    broken_off: u32,
+}
+
+/// How lists are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Whether a list is asked for as a watch first.
+    pub(crate) streaming: bool,
+    /// So many items on one page, where pages are needed.
+    pub(crate) page: u32,
+}
+
+/// What a reflector is at.
+enum State {
+    /// Everything is to be listed.
+    List(Way),
+    /// Everything up to a version is known, and a watch is to be opened from there.
+    Watch { version: String },
+    /// A watch is open.
+    Follow(Box<Following>),
+    /// Something failed; after a while it goes on.
+    Wait { pause: Duration, then: Box<State> },
+}
+
+/// How everything is listed: each way is tried when the one before was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// As a watch that begins with what is there.
+    Streaming,
+    /// Whole, no older than what is known: from a real server's memory.
+    AtLeast,
+    /// The newest there is, in pages.
+    Pages,
+    /// The newest there is, whole: pages can expire while they are read.
+    Whole,
+}
+
+/// An open watch.
+struct Following {
+    stream: ByteStream,
+    frames: Frames,
+    opened: Instant,
+    deadline: Instant,
+    /// Whether it had anything to say.
+    has_told: bool,
+}
+
+/// Why an open watch is followed no longer.
+enum End {
+    Over,
+    Broken(ListWatchError),
+}
+
+impl<K: Resource + Send + Sync + 'static> Reflector<K> {
+    #[expect(clippy::too_many_arguments, reason = "made in one place, from what an informer holds")]
+    pub(crate) fn new(
+        part: usize,
+        list_watch: Arc<dyn ListWatch>,
+        decoder: Arc<Decoder<K>>,
+        fifo: Arc<DeltaFifo<K>>,
+        health: Arc<Health>,
+        metrics: Arc<dyn Metrics>,
+        on_error: Option<ErrorHook>,
+        settings: Settings,
+        spawner: Spawner,
+    ) -> Self {
+        let backoff = Backoff::new(spawner.clock().clone());
+        Self {
+            part,
+            list_watch,
+            decoder,
+            fifo,
+            health,
+            metrics,
+            on_error,
+            settings,
+            spawner,
+            backoff,
+            version: None,
+            scratch: Vec::new(),
+            broken_off: 0,
+        }
+    }
+
+    /// Until it is dropped.
+    pub(crate) async fn run(mut self) {
+        let mut state = State::List(self.first_way());
+        loop {
+            state = self.step(state).await;
+        }
+    }
+
+    async fn step(&mut self, state: State) -> State {
+        match state {
+            State::List(way) => {
+                self.health.enter(Phase::Listing);
+                let began = self.clock().now();
+                let listed =
+                    if way == Way::Streaming { self.stream_list().await } else { self.list(way).await };
+                match listed {
+                    Ok(next) => {
+                        self.broken_off = 0;
+                        self.metrics.listed(self.clock().now().since(began));
+                        self.health.listed();
+                        next
+                    }
+                    Err(error) => self.list_failed(way, &error),
+                }
+            }
+            State::Watch { version } => {
+                let timeout = self.draw_timeout();
+                let options = WatchOptions {
+                    resource_version: Some(version.clone()),
+                    send_initial_events: false,
+                    timeout,
+                };
+                match self.open(&options).await {
+                    Ok(following) => {
+                        self.health.enter(Phase::Watching);
+                        State::Follow(following)
+                    }
+                    Err(error) => self.watch_failed(version, &error),
+                }
+            }
+            State::Follow(mut following) => {
+                let end = self.follow(&mut following).await;
+                let lasted = self.clock().now().since(following.opened);
+                self.metrics.watch_ended(lasted);
+                self.watch_over(end, following.has_told, lasted)
+            }
+            State::Wait { pause, then } => {
+                self.health.enter(Phase::Waiting);
+                self.clock().sleep(pause).await;
+                *then
+            }
+        }
+    }
+
+    fn first_way(&self) -> Way {
+        if self.settings.streaming { Way::Streaming } else { Way::AtLeast }
+    }
+
+    fn clock(&self) -> &Clock {
+        self.spawner.clock()
+    }
+
+    fn draw_timeout(&self) -> Duration {
+        self.clock().rng().jitter(WATCH, 1.0)
+    }
+
+    /// What to do when a list failed.
+    fn list_failed(&mut self, way: Way, error: &ListWatchError) -> State {
+        self.report(error);
+        let is_of_version = error.is_expired() || error.is_too_large_version();
+        let next = match way {
+            // Not every server knows this, and not everybody who may list may watch.
+            Way::Streaming if error.code().is_some_and(|code| (400..500).contains(&code) && code != 429) => {
+                if is_of_version {
+                    self.version = None;
+                }
+                Some(Way::AtLeast)
+            }
+            // It answered with success and then something else: an API server always says what it does not know.
+            Way::AtLeast if is_of_version => Some(Way::Pages),
+            Way::Pages if error.is_expired() => Some(Way::Whole),
+            _ => None,
+        };
+        if let Some(next) = next {
+            return State::List(next);
+        }
+        if is_of_version {
+            self.version = None;
+        }
+        State::Wait { pause: self.backoff.next(), then: Box::new(State::List(self.first_way())) }
+    }
+
+    /// What to do when a watch could not be opened.
+    fn watch_failed(&mut self, version: String, error: &ListWatchError) -> State {
+        self.report(error);
+        let again = if error.is_expired() || error.is_denied() || error.is_too_large_version() {
+            // What is denied now may be another thing when it is allowed again.
+            State::List(self.first_way())
+        } else {
+            State::Watch { version }
+        };
+        if error.is_expired() {
+            return again;
+        }
+        State::Wait { pause: self.backoff.next(), then: Box::new(again) }
+    }
+
+    /// What to do when an open watch is over.
+    fn watch_over(&mut self, end: End, has_told: bool, lasted: Duration) -> State {
+        let Some(version) = self.version.clone() else { return State::List(self.first_way()) };
+        let again = State::Watch { version };
+        if has_told {
+            self.broken_off = 0;
+        }
+        match end {
+            End::Over if has_told || lasted >= SHORT => again,
+            End::Over => {
+                let error =
+                    ListWatchError::Malformed(format!("a watch ended after {lasted:?} and had told nothing"));
+                self.report(&error);
+                State::Wait { pause: self.backoff.next(), then: Box::new(again) }
+            }
+            End::Broken(error) => {
+                self.report(&error);
+                if error.is_expired() {
+                    return State::List(self.first_way());
+                }
+                self.broken_off += 1;
+                let again = if self.broken_off >= BROKEN_OFF { State::List(self.first_way()) } else { again };
+                State::Wait { pause: self.backoff.next(), then: Box::new(again) }
+            }
+        }
+    }
+
+    fn report(&self, error: &ListWatchError) {
+        self.metrics.failed();
+        self.health.failed(error);
+        if let Some(hook) = &self.on_error {
+            hook(error);
+        }
+    }
+
+    async fn open(&self, options: &WatchOptions) -> Result<Box<Following>, ListWatchError> {
+        let opened = self.clock().now();
+        let stream = self.in_time(SILENCE, self.list_watch.watch(options)).await??;
+        self.metrics.watch_began();
+        let deadline = opened + options.timeout + GRACE;
+        Ok(Box::new(Following { stream, frames: Frames::default(), opened, deadline, has_told: false }))
+    }
+
+    async fn in_time<T>(
+        &self,
+        limit: Duration,
+        future: impl Future<Output = T>,
+    ) -> Result<T, ListWatchError> {
+        self.clock().timeout(limit, future).await.map_err(|_| ListWatchError::Silent(limit))
+    }
+
+    /// Lists by a watch that begins with what is there, and goes on with it.
+    async fn stream_list(&mut self) -> Result<State, ListWatchError> {
+        let timeout = self.draw_timeout();
+        let options =
+            WatchOptions { resource_version: self.version.clone(), send_initial_events: true, timeout };
+        let mut following = self.open(&options).await?;
+        let mut listed = Listed::new(self.decoder.clone(), self.spawner.clone());
+        // What changed while the server was still telling what there is.
+        let mut late = Vec::new();
+        loop {
+            let piece = self.in_time(SILENCE, following.stream.next()).await?;
+            let Some(piece) = piece.transpose()? else {
+                return Err(ListWatchError::Malformed("a list ended before it was whole".to_owned()));
+            };
+            following.frames.push(piece);
+            while let Some(line) = following.frames.next_line().map_err(malformed)? {
+                match WatchFrame::parse(line).map_err(malformed)? {
+                    WatchFrame::Added(object) => listed.offer(object),
+                    WatchFrame::Bookmark { resource_version, initial_events_end: true } => {
+                        let version = resource_version.into_owned();
+                        self.replace(listed, late, version).await?;
+                        // What came along with the bookmark.
+                        self.take_frames(&mut following).await?;
+                        self.health.enter(Phase::Watching);
+                        return Ok(State::Follow(following));
+                    }
+                    WatchFrame::Bookmark { .. } => {}
+                    WatchFrame::Modified(object) => {
+                        late.extend(self.decoder.applied(object, &mut self.scratch, &mut None));
+                    }
+                    WatchFrame::Deleted(object) => {
+                        late.extend(self.decoder.deleted(object, &mut self.scratch, &mut None));
+                    }
+                    WatchFrame::Error(status) => return Err(ListWatchError::Status(status)),
+                }
+            }
+            listed.keep_up().await?;
+        }
+    }
+
+    /// Lists in one answer or in pages.
+    async fn list(&mut self, way: Way) -> Result<State, ListWatchError> {
+        let resource_version = match (way, &self.version) {
+            (Way::AtLeast, Some(version)) => Some(version.clone()),
+            (Way::AtLeast, None) => Some("0".to_owned()),
+            _ => None,
+        };
+        let limit = (way == Way::Pages).then_some(self.settings.page);
+        let mut options = ListOptions { resource_version, limit, continue_token: None };
+        let mut listed = Listed::new(self.decoder.clone(), self.spawner.clone());
+        loop {
+            let mut stream = self.in_time(SILENCE, self.list_watch.list(&options)).await??;
+            let mut reader = ListReader::default();
+            while let Some(piece) = self.in_time(SILENCE, stream.next()).await? {
+                reader.push(piece?);
+                while let Some(item) = reader.next_item().map_err(malformed)? {
+                    listed.offer(item);
+                }
+                listed.keep_up().await?;
+            }
+            let meta = reader.finish().map_err(malformed)?;
+            if let Some(token) = meta.continue_token {
+                options.continue_token = Some(token);
+                options.resource_version = None;
+            } else {
+                let version = meta.resource_version;
+                self.replace(listed, Vec::new(), version.clone()).await?;
+                return Ok(State::Watch { version });
+            }
+        }
+    }
+
+    /// Everything was listed.
+    async fn replace(
+        &mut self,
+        listed: Listed<K>,
+        late: Vec<Delta<K>>,
+        resource_version: String,
+    ) -> Result<(), ListWatchError> {
+        let (items, unreadable) = listed.finish().await?;
+        self.version = Some(resource_version.clone());
+        let replaced = Delta::Replaced(Replaced { part: self.part, items, unreadable, resource_version });
+        self.fifo.push(std::iter::once(replaced).chain(late)).await;
+        Ok(())
+    }
+
+    /// Follows a watch until it is over.
+    async fn follow(&mut self, following: &mut Following) -> End {
+        loop {
+            let left = following.deadline.since(self.clock().now());
+            let piece = match self.clock().timeout(left, following.stream.next()).await {
+                Ok(Some(Ok(piece))) => piece,
+                Ok(Some(Err(error))) => return End::Broken(error),
+                Ok(None) => return End::Over,
+                Err(_) => {
+                    return End::Broken(ListWatchError::Silent(following.deadline.since(following.opened)));
+                }
+            };
+            following.frames.push(piece);
+            if let Err(error) = self.take_frames(following).await {
+                return End::Broken(error);
+            }
+            if self.clock().now() >= following.deadline {
+                // A server that goes on sending has forgotten its own time; it is asked again.
+                return End::Over;
+            }
+        }
+    }
+
+    /// Takes all frames that are whole. What came before a bad one counts.
+    async fn take_frames(&mut self, following: &mut Following) -> Result<(), ListWatchError> {
+        let mut deltas = Vec::new();
+        let taken = self.read_frames(&mut following.frames, &mut deltas);
+        self.health.heard();
+        if !deltas.is_empty() {
+            following.has_told = true;
+            self.metrics.events(deltas.len());
+            self.fifo.push(deltas).await;
+        }
+        taken
+    }
+
+    fn read_frames(&mut self, frames: &mut Frames, deltas: &mut Vec<Delta<K>>) -> Result<(), ListWatchError> {
+        while let Some(line) = frames.next_line().map_err(malformed)? {
+            let delta = match WatchFrame::parse(line).map_err(malformed)? {
+                WatchFrame::Added(object) | WatchFrame::Modified(object) => {
+                    self.decoder.applied(object, &mut self.scratch, &mut self.version)
+                }
+                WatchFrame::Deleted(object) => {
+                    self.decoder.deleted(object, &mut self.scratch, &mut self.version)
+                }
+                WatchFrame::Bookmark { resource_version, .. } => {
+                    let resource_version = resource_version.into_owned();
+                    self.version = Some(resource_version.clone());
+                    Some(Delta::Bookmark { part: self.part, resource_version })
+                }
+                WatchFrame::Error(status) => return Err(ListWatchError::Status(status)),
+            };
+            deltas.extend(delta);
+        }
+        Ok(())
+    }
+}
+
+fn malformed(error: impl std::fmt::Display) -> ListWatchError {
+    ListWatchError::Malformed(error.to_string())
+}

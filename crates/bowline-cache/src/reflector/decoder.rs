@@ -1,0 +1,256 @@
+//! From bytes to objects: what is known already is not decoded again, what cannot be read is set aside.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bowline_clock::{Spawner, Task};
+use kube::Resource;
+
+use crate::decode::{Identity, IdentityError};
+use crate::delta_fifo::Delta;
+use crate::indexer::Indexer;
+use crate::kind::Kind;
+use crate::list_watch::ListWatchError;
+use crate::metrics::Metrics;
+use crate::set_aside::Shelf;
+use bowline_machinery::ObjectKey;
+
+/// A list is decoded in batches of about so many bytes, each off the async threads, while the next one is read.
+const BATCH: usize = 256 * 1024;
+
+/// What is smaller than this is decoded where it is: handing it over would cost more.
+const INLINE: usize = 32 * 1024;
+
+/// What is done to each object once, before anybody sees it.
+pub(crate) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
+
+/// Makes objects of bytes.
+pub(crate) struct Decoder<K> {
+    pub(crate) kind: Kind<K>,
+    pub(crate) keep_managed_fields: bool,
+    pub(crate) transform: Option<Transform<K>>,
+    /// What is known already.
+    pub(crate) indexer: Arc<Indexer<K>>,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) metrics: Arc<dyn Metrics>,
+}
+
+/// What became of an object's bytes.
+pub(crate) enum Decoded<K> {
+    /// The very object that is known already.
+    Known(Arc<K>),
+    New(Arc<K>),
+    /// It is set aside; its key, if that much could be read.
+    Unreadable(Option<ObjectKey>),
+}
+
+impl<K: Resource + Send + Sync + 'static> Decoder<K> {
+    /// The delta of an object that is there, if there is any news in it. The version is that of the object afterwards.
+    pub(crate) fn applied(
+        &self,
+        object: &[u8],
+        scratch: &mut Vec<u8>,
+        version: &mut Option<String>,
+    ) -> Option<Delta<K>> {
+        let identity = Identity::read(object);
+        note_version(&identity, version);
+        match self.decode(object, identity, scratch) {
+            Decoded::New(object) => Some(Delta::Applied(object)),
+            Decoded::Known(_) | Decoded::Unreadable(_) => None,
+        }
+    }
+
+    /// The delta of an object that is gone. It is gone even if what it was cannot be read.
+    pub(crate) fn deleted(
+        &self,
+        object: &[u8],
+        scratch: &mut Vec<u8>,
+        version: &mut Option<String>,
+    ) -> Option<Delta<K>> {
+        let identity = Identity::read(object);
+        note_version(&identity, version);
+        match self.decode(object, identity, scratch) {
+            Decoded::New(object) | Decoded::Known(object) => Some(Delta::Deleted(object)),
+            Decoded::Unreadable(key) => {
+                let key = key?;
+                self.shelf.take_down(&key);
+                Some(Delta::Gone(key))
+            }
+        }
+    }
+
+    fn decode(
+        &self,
+        object: &[u8],
+        identity: Result<Identity<'_>, IdentityError>,
+        scratch: &mut Vec<u8>,
+    ) -> Decoded<K> {
+        let identity = match identity {
+            Ok(identity) => identity,
+            Err(error) => {
+                let key = match &error {
+                    IdentityError::Missing { name: Some(name), namespace, .. } => {
+                        Some(ObjectKey::new(namespace.as_deref().unwrap_or_default(), name))
+                    }
+                    _ => None,
+                };
+                self.set_aside(key.as_ref(), "", &error.to_string());
+                return Decoded::Unreadable(key);
+            }
+        };
+        if let Some(known) = self.known(&identity) {
+            return Decoded::Known(known);
+        }
+        let decoded = self.kind.decode(object, self.keep_managed_fields, scratch);
+        let transformed =
+            decoded.map_err(|error| error.to_string()).and_then(|object| self.transformed(object));
+        match transformed {
+            Ok(object) => {
+                if !self.shelf.is_empty() {
+                    self.shelf.take_down(&key_of(&identity));
+                }
+                Decoded::New(Arc::new(object))
+            }
+            Err(error) => {
+                let key = key_of(&identity);
+                self.set_aside(Some(&key), &identity.resource_version, &error);
+                Decoded::Unreadable(Some(key))
+            }
+        }
+    }
+
+    /// The very object, if it is there already.
+    fn known(&self, identity: &Identity<'_>) -> Option<Arc<K>> {
+        let known = self.indexer.get_in(identity.namespace.as_deref().unwrap_or_default(), &identity.name)?;
+        let meta = known.meta();
+        let is_same = meta.uid.as_deref() == Some(&identity.uid)
+            && meta.resource_version.as_deref() == Some(&identity.resource_version);
+        is_same.then_some(known)
+    }
+
+    fn transformed(&self, mut object: K) -> Result<K, String> {
+        let Some(transform) = &self.transform else { return Ok(object) };
+        match catch_unwind(AssertUnwindSafe(|| transform(&mut object))) {
+            Ok(()) => Ok(object),
+            Err(panic) => Err(format!("the transform panicked: {}", panic_message(&*panic))),
+        }
+    }
+
+    fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
+        self.metrics.set_aside();
+        if self.shelf.put(key, version, error) {
+            let object = key.map_or_else(|| "an object".to_owned(), ToString::to_string);
+            tracing::warn!(kind = %self.kind, object, version, error, "set aside: it cannot be read; the others are not affected");
+        }
+    }
+}
+
+fn key_of(identity: &Identity<'_>) -> ObjectKey {
+    ObjectKey::new(identity.namespace.as_deref().unwrap_or_default(), &identity.name)
+}
+
+fn note_version(identity: &Result<Identity<'_>, IdentityError>, version: &mut Option<String>) {
+    if let Ok(identity) = identity {
+        let version = version.get_or_insert_default();
+        version.clear();
+        version.push_str(&identity.resource_version);
+    }
+}
+
+/// What a panic has to say.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why")
+}
+
+/// A list while it is read: the objects so far, and the bytes of those that are still to be decoded.
+pub(crate) struct Listed<K> {
+    decoder: Arc<Decoder<K>>,
+    spawner: Spawner,
+    raw: Raw,
+    decoding: Option<Task<Vec<Decoded<K>>>>,
+    items: Vec<Arc<K>>,
+    unreadable: Vec<ObjectKey>,
+}
+
+/// The bytes of some objects, one behind the other.
+#[derive(Default)]
+struct Raw {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Raw {
+    fn objects(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Listed<K> {
+    pub(crate) fn new(decoder: Arc<Decoder<K>>, spawner: Spawner) -> Self {
+        let (items, unreadable) = (Vec::new(), Vec::new());
+        Self { decoder, spawner, raw: Raw::default(), decoding: None, items, unreadable }
+    }
+
+    /// One more object. What is known is neither copied nor decoded.
+    pub(crate) fn offer(&mut self, object: &[u8]) {
+        if !self.decoder.indexer.is_empty()
+            && let Ok(identity) = Identity::read(object)
+            && let Some(known) = self.decoder.known(&identity)
+        {
+            self.items.push(known);
+            return;
+        }
+        self.raw.bytes.extend_from_slice(object);
+        self.raw.ends.push(self.raw.bytes.len());
+    }
+
+    /// Hands over what there is to decode, if it is enough. Waits while the batch before is being decoded.
+    pub(crate) async fn keep_up(&mut self) -> Result<(), ListWatchError> {
+        if self.raw.bytes.len() >= BATCH { self.hand_over().await } else { Ok(()) }
+    }
+
+    /// All objects, and the keys of those that cannot be read.
+    pub(crate) async fn finish(mut self) -> Result<(Vec<Arc<K>>, Vec<ObjectKey>), ListWatchError> {
+        if self.raw.bytes.len() <= INLINE {
+            self.collect().await?;
+            let decoded = decode_all(&self.decoder, &std::mem::take(&mut self.raw));
+            self.keep(decoded);
+        } else {
+            self.hand_over().await?;
+            self.collect().await?;
+        }
+        self.items.shrink_to_fit();
+        Ok((self.items, self.unreadable))
+    }
+
+    async fn hand_over(&mut self) -> Result<(), ListWatchError> {
+        self.collect().await?;
+        let (decoder, raw) = (self.decoder.clone(), std::mem::take(&mut self.raw));
+        self.decoding = Some(self.spawner.blocking("decoding", move || decode_all(&decoder, &raw)));
+        Ok(())
+    }
+
+    async fn collect(&mut self) -> Result<(), ListWatchError> {
+        let Some(decoding) = self.decoding.take() else { return Ok(()) };
+        let decoded = decoding.await.map_err(ListWatchError::transport)?;
+        self.keep(decoded);
+        Ok(())
+    }
+
+    fn keep(&mut self, decoded: Vec<Decoded<K>>) {
+        for decoded in decoded {
+            match decoded {
+                Decoded::Known(object) | Decoded::New(object) => self.items.push(object),
+                Decoded::Unreadable(key) => self.unreadable.extend(key),
+            }
+        }
+    }
+}
+
+fn decode_all<K: Resource + Send + Sync + 'static>(decoder: &Decoder<K>, raw: &Raw) -> Vec<Decoded<K>> {
+    let mut scratch = Vec::new();
+    raw.objects().map(|object| decoder.decode(object, Identity::read(object), &mut scratch)).collect()
+}

@@ -1,0 +1,542 @@
+//! One watch, an indexer and any number of handlers. Owns that the indexer and all handlers see the same changes in the same
+//! order, and the tasks that make it so.
+
+mod applying;
+mod builder;
+mod sync;
+
+use std::fmt;
+use std::future::pending;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Scope, Spawner};
+use kube::Resource;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::delta_fifo::{Delta, DeltaFifo};
+use crate::event::Event;
+use crate::handler::Handler;
+use crate::indexer::Indexer;
+use crate::key::object_key;
+use crate::kind::Kind;
+use crate::list_watch::ListWatch;
+use crate::listener::backlog::Batch;
+use crate::listener::{Listener, Registration, Subscription};
+use crate::lister::Lister;
+use crate::metrics::Metrics;
+use crate::namespaces::Namespaces;
+use crate::reflector::{Decoder, ErrorHook, Health, Phase, Reflector, Settings};
+use crate::set_aside::SetAside;
+use applying::Applying;
+pub use builder::{InformerBuilder, InformerError};
+pub use sync::{NotSynced, SyncError};
+
+/// How long a stop waits for what is running.
+const STOPPING: Duration = Duration::from_secs(30);
+
+/// Keeps all objects of a kind, as far as it is told to, and tells handlers what happens to them.
+///
+/// # Guarantees
+/// - Whatever is lost between the server and here, once it is quiet, the [`Indexer`] has what the server has, and every
+///   handler was told enough to have it too.
+/// - Handlers are told after the indexer has the change: who looks finds it, or something newer.
+/// - A handler that keeps up is told of everything, in the server's order. For one that falls behind, what happened to one
+///   object becomes one event, but a deletion is always told, and an object that took a deleted one's name is told as a
+///   deletion and an addition.
+/// - A deletion that was missed is told when it is noticed, with the last known state
+///   ([`Deleted::final_state_unknown`](crate::Deleted)).
+/// - An object that cannot be read is [set aside](Self::set_aside), and nobody else is affected. If an earlier version of it
+///   could be read, that one stays until the object is deleted or can be read again.
+///
+/// A clone is the same informer. When the last one is dropped, it ends, and its handlers with it.
+pub struct SharedInformer<K> {
+    shared: Arc<Shared<K>>,
+    tasks: Arc<Tasks>,
+}
+
+/// What the tasks of an informer hold.
+struct Shared<K> {
+    kind: Kind<K>,
+    clock: Clock,
+    indexer: Arc<Indexer<K>>,
+    fifo: Arc<DeltaFifo<K>>,
+    decoder: Arc<Decoder<K>>,
+    parts: Vec<Part>,
+    listeners: Mutex<Listeners<K>>,
+    /// When the time of the next resync may be another.
+    resyncs: Notify,
+    /// When everything was listed once.
+    synced: CancellationToken,
+    events: AtomicU64,
+    metrics: Arc<dyn Metrics>,
+    on_error: Option<ErrorHook>,
+    settings: Settings,
+    resync: Option<Duration>,
+}
+
+/// One source of an informer.
+struct Part {
+    namespaces: Namespaces,
+    list_watch: Arc<dyn ListWatch>,
+    health: Arc<Health>,
+}
+
+/// Who is told, and since when. Whoever holds its lock keeps changes from being applied.
+struct Listeners<K> {
+    all: Vec<Arc<Listener<K>>>,
+    /// Of each part, the version up to which it is applied; none if it was never listed.
+    versions: Vec<Option<String>>,
+    named: u64,
+}
+
+/// Up to where one part was seen.
+enum Seen<K> {
+    Nothing,
+    Version(String),
+    /// Up to this object's version.
+    Object(Arc<K>),
+}
+
+impl<K> Seen<K> {
+    fn is_whole(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+}
+
+/// The scopes of an informer's tasks.
+struct Tasks {
+    spawner: Spawner,
+    handlers: Scope,
+    running: Mutex<Option<Scope>>,
+}
+
+/// How a handler is to be told.
+#[derive(Clone, Debug, Default)]
+#[must_use = "options do nothing until a handler is added with them"]
+pub struct HandlerOptions {
+    name: Option<String>,
+    resync: Option<Resync>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Resync {
+    Never,
+    Every(Duration),
+}
+
+impl HandlerOptions {
+    /// What it is called in logs. By default a number.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Tells it of every object again after each period, as an update from a version to the same. At least a second.
+    /// By default as the informer has it, which is never unless it is told otherwise.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = Some(Resync::Every(period.max(Duration::from_secs(1))));
+        self
+    }
+
+    /// Never tells it of what did not change, whatever the informer has as its default.
+    pub fn no_resync(mut self) -> Self {
+        self.resync = Some(Resync::Never);
+        self
+    }
+}
+
+/// What an informer did and has, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Objects.
+    pub items: usize,
+    /// How often everything was listed, with success.
+    pub lists: u64,
+    /// How often it was listed again after it had been listed before.
+    pub relists: u64,
+    /// Watches that were opened.
+    pub watches: u64,
+    /// Lists and watches that failed.
+    pub failures: u64,
+    /// Events that handlers were told, however many there are.
+    pub events: u64,
+    /// Objects that are set aside now.
+    pub set_aside: usize,
+    /// How often one was set aside.
+    pub set_aside_total: u64,
+    /// For how long nothing was heard of the server, by the part that has heard nothing for longest. A server sends
+    /// bookmarks about once a minute.
+    pub staleness: Option<Duration>,
+    /// Handlers.
+    pub handlers: usize,
+    /// Events that wait for the handler for which most do.
+    pub backlog: usize,
+}
+
+impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
+    /// An informer of a kind, to be told where its objects come from. Its tasks are spawned below `spawner`'s scope.
+    pub fn builder(spawner: &Spawner, kind: Kind<K>) -> InformerBuilder<K> {
+        InformerBuilder::new(spawner.clone(), kind)
+    }
+
+    /// The objects. May be filled before the informer is started; what is there and turns out to be gone is told to
+    /// handlers as a deletion.
+    #[must_use]
+    pub fn indexer(&self) -> &Arc<Indexer<K>> {
+        &self.shared.indexer
+    }
+
+    /// The objects, to read only.
+    #[must_use]
+    pub fn lister(&self) -> Lister<K> {
+        Lister::new(self.shared.indexer.clone())
+    }
+
+    /// What this is an informer of.
+    #[must_use]
+    pub fn kind(&self) -> &Kind<K> {
+        &self.shared.kind
+    }
+
+    /// Adds a handler. What is there already is told to it first, as additions in the initial list.
+    pub fn add_handler(&self, handler: impl Handler<K>) -> Registration {
+        self.add_handler_with(HandlerOptions::default(), handler)
+    }
+
+    /// Adds a handler with options.
+    pub fn add_handler_with(&self, options: HandlerOptions, handler: impl Handler<K>) -> Registration {
+        let listener = self.shared.listen(options);
+        self.tasks.handlers.spawn("handler", listener.clone().run(handler));
+        Registration::new(listener)
+    }
+
+    /// The events, for somebody who asks for them one by one.
+    pub fn subscribe(&self) -> Subscription<K> {
+        self.subscribe_with(HandlerOptions::default())
+    }
+
+    /// The events, with options.
+    pub fn subscribe_with(&self, options: HandlerOptions) -> Subscription<K> {
+        Subscription::new(self.shared.listen(options))
+    }
+
+    /// Starts, unless it runs. After a stop it starts again: handlers are told of what happened meanwhile.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(&self) {
+        let mut running = lock(&self.tasks.running);
+        if running.is_some() {
+            return;
+        }
+        let scope = self.tasks.spawner.scope("informer");
+        let cancelled = scope.cancellation();
+        for number in 0..self.shared.parts.len() {
+            let (reflector, cancelled) = (self.shared.reflector(number, scope.spawner()), cancelled.clone());
+            scope.spawn("reflector", async move {
+                tokio::select! {
+                    biased;
+                    () = cancelled.cancelled() => {}
+                    () = reflector.run() => {}
+                }
+            });
+        }
+        let shared = self.shared.clone();
+        scope.spawn("applying", async move {
+            tokio::select! {
+                biased;
+                () = cancelled.cancelled() => {}
+                () = shared.run() => {}
+            }
+        });
+        *running = Some(scope);
+    }
+
+    /// Stops, if it runs. Objects stay as they were, and handlers too: they are told what waits for them, and then nothing
+    /// until it is started again.
+    pub async fn stop(&self) {
+        let running = lock(&self.tasks.running).take();
+        if let Some(scope) = running {
+            let drained = scope.drain(STOPPING).await;
+            if !drained.is_clean() {
+                tracing::warn!(kind = %self.shared.kind, left = ?drained.left(), "an informer did not stop in time");
+            }
+            for part in &self.shared.parts {
+                part.health.enter(Phase::Stopped);
+            }
+        }
+    }
+
+    /// Whether it was started and not stopped since.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        lock(&self.tasks.running).is_some()
+    }
+
+    /// Whether everything was listed once: the indexer is whole. Stays so.
+    #[must_use]
+    pub fn has_synced(&self) -> bool {
+        self.shared.synced.is_cancelled()
+    }
+
+    /// Waits until it [has synced](Self::has_synced), however long that takes.
+    pub async fn synced(&self) {
+        self.shared.synced.cancelled().await;
+    }
+
+    /// Waits until it has synced, but no longer than `limit`.
+    ///
+    /// # Errors
+    /// When it has not, with what stands in the way.
+    pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), SyncError> {
+        match self.shared.clock.timeout(limit, self.synced()).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(SyncError::new(limit, self.not_synced())),
+        }
+    }
+
+    /// What stands in the way of being in sync; nothing if it is.
+    #[must_use]
+    pub fn not_synced(&self) -> Vec<NotSynced> {
+        self.shared.not_synced()
+    }
+
+    /// Up to which version of the collection the objects are those of the server: of several parts, the oldest. None until
+    /// it has synced.
+    #[must_use]
+    pub fn last_sync_resource_version(&self) -> Option<String> {
+        let listeners = self.shared.lock();
+        let versions = listeners.versions.iter().cloned().collect::<Option<Vec<_>>>()?;
+        versions.into_iter().min_by_key(|version| version.parse::<u64>().unwrap_or(u64::MAX))
+    }
+
+    /// The objects that cannot be read now. Of very many, some are only counted in [`Stats`].
+    #[must_use]
+    pub fn set_aside(&self) -> Vec<SetAside> {
+        self.shared.decoder.shelf.all()
+    }
+
+    /// What it did and has.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.shared.stats()
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Shared<K> {
+    fn reflector(&self, number: usize, spawner: Spawner) -> Reflector<K> {
+        let part = &self.parts[number];
+        Reflector::new(
+            number,
+            part.list_watch.clone(),
+            self.decoder.clone(),
+            self.fifo.clone(),
+            part.health.clone(),
+            self.metrics.clone(),
+            self.on_error.clone(),
+            self.settings,
+            spawner,
+        )
+    }
+
+    /// Applies what comes, and says when it is time to tell everything again.
+    async fn run(&self) {
+        let mut is_sync_waiting = false;
+        loop {
+            let next_resync = self.lock().all.iter().filter_map(|listener| listener.next_resync()).min();
+            let resync = async {
+                match next_resync {
+                    Some(time) if !is_sync_waiting => self.clock.sleep_until(time).await,
+                    _ => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = resync => {
+                    is_sync_waiting = true;
+                    self.fifo.push_sync();
+                }
+                () = self.resyncs.notified() => {}
+                deltas = self.fifo.pop() => {
+                    if self.apply(deltas) {
+                        is_sync_waiting = false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether it was time to tell everything again.
+    fn apply(&self, deltas: Vec<Delta<K>>) -> bool {
+        let mut listeners = self.lock();
+        let mut seen: Vec<Seen<K>> = self.parts.iter().map(|_| Seen::Nothing).collect();
+        let mut is_sync = false;
+        let batch: Batch<K> = self.indexer.write(|next| {
+            let mut applying = Applying { next, events: Vec::with_capacity(deltas.len()) };
+            for delta in deltas {
+                match delta {
+                    Delta::Applied(object) => {
+                        if applying.applied(&object) {
+                            self.note(&mut seen, object);
+                        }
+                    }
+                    Delta::Deleted(object) => {
+                        if applying.deleted(&object) {
+                            self.note(&mut seen, object);
+                        }
+                    }
+                    Delta::Gone(key) => applying.gone(&key),
+                    Delta::Replaced(replaced) => {
+                        let part = replaced.part;
+                        let is_first = listeners.versions[part].is_none() && !seen[part].is_whole();
+                        seen[part] = Seen::Version(replaced.resource_version.clone());
+                        let namespaces = &self.parts[part].namespaces;
+                        let unreadable = &replaced.unreadable;
+                        self.decoder
+                            .shelf
+                            .retain(|key| !namespaces.contains(key) || unreadable.contains(key));
+                        applying.replaced(replaced, namespaces, is_first);
+                    }
+                    Delta::Bookmark { part, resource_version } => {
+                        seen[part] = Seen::Version(resource_version);
+                    }
+                    Delta::Sync => is_sync = true,
+                }
+            }
+            applying.events.into()
+        });
+        for (version, seen) in listeners.versions.iter_mut().zip(seen) {
+            match seen {
+                Seen::Nothing => {}
+                Seen::Version(seen) => *version = Some(seen),
+                // Objects are only told once all were.
+                Seen::Object(object) => version.clone_from(&object.meta().resource_version),
+            }
+        }
+        self.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        listeners.all.retain(|listener| !listener.is_closed());
+        for listener in &listeners.all {
+            listener.push(&batch);
+        }
+        if !self.synced.is_cancelled() && listeners.versions.iter().all(Option::is_some) {
+            for listener in &listeners.all {
+                listener.push_initial_end();
+            }
+            self.synced.cancel();
+        }
+        if is_sync {
+            self.resync(&listeners);
+        }
+        is_sync
+    }
+
+    /// Notes which object was seen last in its part.
+    fn note(&self, seen: &mut [Seen<K>], object: Arc<K>) {
+        let part = if let [_] = seen {
+            Some(0)
+        } else {
+            let key = object_key(&*object);
+            self.parts.iter().position(|part| part.namespaces.contains(&key))
+        };
+        if let Some(part) = part {
+            seen[part] = Seen::Object(object);
+        }
+    }
+
+    /// Tells those whose time it is of everything again.
+    fn resync(&self, listeners: &Listeners<K>) {
+        let now = self.clock.now();
+        let due: Vec<_> = listeners.all.iter().filter(|listener| listener.is_resync_due(now)).collect();
+        if due.is_empty() {
+            return;
+        }
+        let all = self.indexer.list().into_iter();
+        let batch: Batch<K> = all.map(|object| Event::Update { old: object.clone(), new: object }).collect();
+        for listener in due {
+            listener.push(&batch);
+        }
+    }
+
+    fn listen(&self, options: HandlerOptions) -> Arc<Listener<K>> {
+        let resync = match options.resync {
+            Some(Resync::Never) => None,
+            Some(Resync::Every(period)) => Some(period),
+            None => self.resync,
+        };
+        let mut listeners = self.lock();
+        listeners.named += 1;
+        let name = options.name.unwrap_or_else(|| listeners.named.to_string());
+        let listener = Arc::new(Listener::new(name, resync, self.clock.now()));
+        let all = self.indexer.list().into_iter();
+        listener.push(&all.map(|object| Event::Add { object, in_initial_list: true }).collect());
+        if self.synced.is_cancelled() {
+            listener.push_initial_end();
+        }
+        listeners.all.push(listener.clone());
+        drop(listeners);
+        self.resyncs.notify_one();
+        listener
+    }
+
+    fn not_synced(&self) -> Vec<NotSynced> {
+        let listeners = self.lock();
+        let missing = self.parts.iter().zip(&listeners.versions).filter(|(_, version)| version.is_none());
+        missing
+            .map(|(part, _)| NotSynced {
+                kind: self.kind.to_string(),
+                namespaces: part.namespaces.clone(),
+                phase: part.health.phase(),
+                error: part.health.error(),
+            })
+            .collect()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            items: self.indexer.len(),
+            events: self.events.load(Ordering::Relaxed),
+            ..Stats::default()
+        };
+        for part in &self.parts {
+            let counts = part.health.counts();
+            stats.lists += counts.lists;
+            stats.relists += counts.lists.saturating_sub(1);
+            stats.watches += counts.watches;
+            stats.failures += counts.failures;
+            stats.staleness = stats.staleness.max(part.health.staleness());
+        }
+        stats.set_aside = self.decoder.shelf.all().len();
+        stats.set_aside_total = self.decoder.shelf.total();
+        let listeners = self.lock();
+        stats.handlers = listeners.all.iter().filter(|listener| !listener.is_closed()).count();
+        stats.backlog = listeners.all.iter().map(|listener| listener.waiting()).max().unwrap_or(0);
+        stats
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Listeners<K>> {
+        lock(&self.listeners)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<K> Clone for SharedInformer<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), tasks: self.tasks.clone() }
+    }
+}
+
+impl<K> fmt::Debug for SharedInformer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedInformer")
+            .field("kind", &format_args!("{}", self.shared.kind))
+            .field("has_synced", &self.shared.synced.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

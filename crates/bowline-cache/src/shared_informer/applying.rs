@@ -1,0 +1,127 @@
+//! What a delta changes, and what handlers are told of it. Owns the comparison of what was known with what is told; knows no
+//! lock and no task.
+
+use std::sync::Arc;
+
+use bowline_clock::{HashSet, HashState};
+use kube::Resource;
+
+use crate::delta_fifo::Replaced;
+use crate::event::{Deleted, Event};
+use crate::indexer::{Change, Snapshot};
+use crate::key::object_key;
+use crate::namespaces::Namespaces;
+use bowline_machinery::ObjectKey;
+
+/// Applies deltas one after the other.
+pub(super) struct Applying<'a, K> {
+    pub(super) next: &'a mut Snapshot<K>,
+    /// What handlers are to be told.
+    pub(super) events: Vec<Event<K>>,
+}
+
+impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
+    /// One object that is there. Whether this is news.
+    pub(super) fn applied(&mut self, object: &Arc<K>) -> bool {
+        let key = object_key(&**object);
+        match self.next.get(&key) {
+            None => self.add(key, object.clone(), false),
+            Some(old) if is_recreated(&*old, &**object) => {
+                self.remove(&key, old, true);
+                self.add(key, object.clone(), false);
+            }
+            Some(old) if is_not_newer(&*old, &**object) => return false,
+            Some(old) => self.update(key, old, object.clone()),
+        }
+        true
+    }
+
+    /// One object that is gone, and what it last was. Whether this is news.
+    pub(super) fn deleted(&mut self, object: &Arc<K>) -> bool {
+        let key = object_key(&**object);
+        match self.next.get(&key) {
+            // Another one has its name by now: this was told when that one came.
+            Some(known) if is_recreated(&*known, &**object) => false,
+            Some(_) => {
+                self.remove(&key, object.clone(), false);
+                true
+            }
+            // Nobody was told of it.
+            None => false,
+        }
+    }
+
+    /// One object that is gone, and what it last was could not be read.
+    pub(super) fn gone(&mut self, key: &ObjectKey) {
+        if let Some(known) = self.next.get(key) {
+            self.remove(key, known, true);
+        }
+    }
+
+    /// All that there is in some namespaces. Handlers are told of what went before they are told of what came.
+    pub(super) fn replaced(&mut self, replaced: Replaced<K>, namespaces: &Namespaces, is_first: bool) {
+        let mut there: HashSet<ObjectKey> =
+            HashSet::with_capacity_and_hasher(replaced.items.len(), HashState::for_lookups());
+        there.extend(replaced.unreadable);
+        let mut came = Vec::new();
+        for object in replaced.items {
+            let key = object_key(&*object);
+            match self.next.get(&key) {
+                Some(old) if Arc::ptr_eq(&old, &object) || is_same(&*old, &*object) => {}
+                Some(old) if is_recreated(&*old, &*object) => {
+                    self.remove(&key, old, true);
+                    came.push((key.clone(), None, object));
+                }
+                old => came.push((key.clone(), old, object)),
+            }
+            there.insert(key);
+        }
+        let is_gone = |key: &ObjectKey| namespaces.contains(key) && !there.contains(key);
+        let gone = self.next.iter().filter(|(key, _)| is_gone(key));
+        let mut gone: Vec<_> = gone.map(|(key, object)| (key.clone(), object.clone())).collect();
+        gone.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (key, object) in gone {
+            self.remove(&key, object, true);
+        }
+        for (key, old, object) in came {
+            match old {
+                None => self.add(key, object, is_first),
+                Some(old) => self.update(key, old, object),
+            }
+        }
+    }
+
+    fn add(&mut self, key: ObjectKey, object: Arc<K>, in_initial_list: bool) {
+        self.next.apply(Change::Put(key, object.clone()));
+        self.events.push(Event::Add { object, in_initial_list });
+    }
+
+    fn update(&mut self, key: ObjectKey, old: Arc<K>, new: Arc<K>) {
+        self.next.apply(Change::Put(key, new.clone()));
+        self.events.push(Event::Update { old, new });
+    }
+
+    fn remove(&mut self, key: &ObjectKey, object: Arc<K>, final_state_unknown: bool) {
+        self.next.apply(Change::Remove(key.clone()));
+        self.events.push(Event::Delete(Deleted { object, final_state_unknown }));
+    }
+}
+
+/// Whether one of the name went and another came. Of what a cache was warmed with the uid may not be known.
+fn is_recreated<K: Resource>(old: &K, new: &K) -> bool {
+    matches!((&old.meta().uid, &new.meta().uid), (Some(old), Some(new)) if old != new)
+}
+
+fn is_same<K: Resource>(old: &K, new: &K) -> bool {
+    old.meta().uid == new.meta().uid
+        && old.meta().resource_version.is_some()
+        && old.meta().resource_version == new.meta().resource_version
+}
+
+/// Whether this was told before: the same version again, or one from before it, as a watch that begins again too early may
+/// send. Versions are compared only as far as they are numbers.
+fn is_not_newer<K: Resource>(old: &K, new: &K) -> bool {
+    let number =
+        |object: &K| object.meta().resource_version.as_ref().and_then(|version| version.parse::<u64>().ok());
+    is_same(old, new) || matches!((number(old), number(new)), (Some(old), Some(new)) if new <= old)
+}
