@@ -1,5 +1,9 @@
 //! `informer-events`: from the word go until the last of three handlers has seen the last update.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use bowline_clock::Clock;
 use tokio::sync::oneshot;
 
@@ -13,6 +17,9 @@ use crate::subject::{Measured, Work};
 
 /// How many handlers one informer has. The Go programs have as many.
 pub(super) const HANDLERS: usize = 3;
+
+/// How long handlers may take for everything.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn work(n: usize, updates: usize) -> Work {
     let variant = format!("updates={updates} handlers={HANDLERS} n={n}");
@@ -36,7 +43,8 @@ pub(super) struct Handler {
 
 /// So many calls are expected; when they all were made, it is told.
 struct Expected {
-    left: usize,
+    /// Written by the handler alone.
+    left: Arc<AtomicUsize>,
     over: Option<oneshot::Sender<u64>>,
 }
 
@@ -44,18 +52,20 @@ struct Expected {
 pub(super) struct Seen {
     initial: oneshot::Receiver<u64>,
     updates: oneshot::Receiver<u64>,
+    updates_left: Arc<AtomicUsize>,
 }
 
 /// A handler of an informer of `n` objects, of which so many updates come.
 pub(super) fn handler(n: usize, updates: usize) -> (Handler, Seen) {
     let (initial_over, initial) = oneshot::channel();
     let (updates_over, seen) = oneshot::channel();
+    let updates_left = Arc::new(AtomicUsize::new(updates));
     let handler = Handler {
-        initial: Expected { left: n, over: Some(initial_over) },
-        updates: Expected { left: updates, over: Some(updates_over) },
+        initial: Expected { left: Arc::new(AtomicUsize::new(n)), over: Some(initial_over) },
+        updates: Expected { left: updates_left.clone(), over: Some(updates_over) },
         sum: 0,
     };
-    (handler, Seen { initial, updates: seen })
+    (handler, Seen { initial, updates: seen, updates_left })
 }
 
 impl Handler {
@@ -68,8 +78,9 @@ impl Handler {
 
 impl Expected {
     fn count(&mut self, sum: u64) {
-        self.left = self.left.saturating_sub(1);
-        if self.left == 0
+        let left = self.left.load(Ordering::Relaxed).saturating_sub(1);
+        self.left.store(left, Ordering::Relaxed);
+        if left == 0
             && let Some(over) = self.over.take()
         {
             // Nobody waits for it when the run failed.
@@ -87,15 +98,19 @@ pub(super) async fn measure(run: &Run, handlers: Vec<Seen>) -> Result<Measured, 
     let mut waiting = Vec::new();
     for handler in handlers {
         handler.initial.await?;
-        waiting.push(handler.updates);
+        waiting.push((handler.updates, handler.updates_left));
     }
     let clock = Clock::real();
     let mut connection = Client::new(&run.endpoint, run.scope.spawner())?.connect().await?;
     let (began, cpu) = (clock.now(), process::cpu_seconds());
     connection.ask(Asked::post("/go", Vec::new())).await?;
     let mut sums = Vec::new();
-    for handler in waiting {
-        sums.push(handler.await?);
+    for (seen, left) in waiting {
+        let Ok(sum) = clock.timeout(PATIENCE, seen).await else {
+            let left = left.load(Ordering::Relaxed);
+            return Err(format!("a handler was called {left} times less than there were updates").into());
+        };
+        sums.push(sum?);
     }
     let (wall, cpu) = (clock.now().since(began).as_secs_f64(), process::cpu_seconds() - cpu);
     // Each object counts from one to the number of rounds.

@@ -7,17 +7,15 @@ use std::sync::Arc;
 use bowline_clock::Task;
 use futures::{Stream, StreamExt as _, pin_mut};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::config::AuthInfo;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client, Config, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::events::{self, HANDLERS};
 use super::subject::Run;
 use super::sync::Before;
 use super::{Resource, read};
-use crate::apiserver::client::Endpoint;
 use crate::apiserver::load::Failure;
 use crate::replay::widget::{self, Widget};
 use crate::subject::Measured;
@@ -40,7 +38,7 @@ pub(super) async fn sync(run: &Run) -> Result<Measured, Failure> {
 }
 
 async fn sync_kind<K: Kind>(run: &Run) -> Result<Measured, Failure> {
-    let api = Api::<K>::all(client(&run.endpoint)?);
+    let api = Api::<K>::all(run.client()?);
     let before = Before::now(run.scope.spawner().clock(), run.allocated);
     let (store, writer) = reflector::store();
     let events = watcher(api, watcher::Config::default()).default_backoff();
@@ -59,7 +57,7 @@ async fn sync_kind<K: Kind>(run: &Run) -> Result<Measured, Failure> {
 
 /// One reflector with a subscriber for each handler: its way to have several.
 pub(super) async fn events(run: &Run) -> Result<Measured, Failure> {
-    let api = Api::<Widget>::all(client(&run.endpoint)?);
+    let api = Api::<Widget>::all(run.client()?);
     let (_store, writer) = reflector::store_shared::<Widget>(BUFFER);
     let mut seen = Vec::new();
     for _ in 0..HANDLERS {
@@ -109,7 +107,7 @@ fn is_updated(store: &Store<Widget>, key: &ObjectRef<Widget>) -> bool {
 
 /// A store that has all widgets, and gets their updates.
 async fn widgets(run: &Run) -> Result<Store<Widget>, Failure> {
-    let api = Api::<Widget>::all(client(&run.endpoint)?);
+    let api = Api::<Widget>::all(run.client()?);
     let (store, writer) = reflector::store();
     let events = watcher(api, watcher::Config::default()).default_backoff();
     follow(run, kube::runtime::reflector(writer, events));
@@ -135,11 +133,4 @@ fn follow<K: 'static>(
         });
         each.await;
     })
-}
-
-fn client(endpoint: &Endpoint) -> Result<Client, Failure> {
-    let mut config = Config::new(endpoint.server.parse()?);
-    config.root_cert = Some(vec![endpoint.authority_der()?]);
-    config.auth_info = AuthInfo { token: Some(endpoint.token.clone().into()), ..AuthInfo::default() };
-    Ok(Client::try_from(config)?)
 }

@@ -6,6 +6,8 @@ use std::process::{ExitCode, Stdio};
 
 use bowline_clock::{Clock, Scope};
 use clap::Args;
+use kube::config::AuthInfo;
+use kube::{Client, Config};
 use tokio::process::Command;
 
 use super::{Maker, Resource, Task, bowline, kube_rs};
@@ -64,6 +66,17 @@ pub(super) struct Run {
     pub(super) readers: usize,
     pub(super) rate: usize,
     pub(super) milliseconds: usize,
+}
+
+impl Run {
+    /// A client of kube-rs as it is by default: ours and kube-rs's informers are given the same.
+    pub(super) fn client(&self) -> Result<Client, Failure> {
+        let mut config = Config::new(self.endpoint.server.parse()?);
+        config.root_cert = Some(vec![self.endpoint.authority_der()?]);
+        config.auth_info =
+            AuthInfo { token: Some(self.endpoint.token.clone().into()), ..AuthInfo::default() };
+        Ok(Client::try_from(config)?)
+    }
 }
 
 /// Does it and prints what was measured, as one line of JSON.

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Output, Stdio};
 
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_bowline-bench");
+
+/// Whose informers are in this program.
+const MAKERS: [&str; 2] = ["bowline", "kube-rs"];
 
 /// A replay server of 300 widgets, and the file that tells where it is.
 struct Replay {
@@ -56,8 +60,8 @@ impl Drop for Replay {
 #[test]
 fn handlers_see_every_update_and_one_server_serves_run_after_run() {
     let replay = Replay::start();
-    for _ in 0..2 {
-        let measured = replay.measured("kube-rs", "events", &["--updates", "3000"]);
+    for maker in MAKERS {
+        let measured = replay.measured(maker, "events", &["--updates", "3000"]);
         let names: Vec<_> = measured.keys().map(String::as_str).collect();
         assert_eq!(names, ["callbacks", "cpu_s", "events_per_s", "rss_peak_mib", "rss_settled_mib"]);
         assert!((measured["callbacks"] - 9000.0).abs() < 0.5, "{measured:?}");
@@ -67,18 +71,39 @@ fn handlers_see_every_update_and_one_server_serves_run_after_run() {
 #[test]
 fn objects_are_read_by_key_and_by_group_while_updates_come() {
     let replay = Replay::start();
-    for task in ["get", "index"] {
-        let measured = replay.measured("kube-rs", task, &["--milliseconds", "300"]);
-        assert!(measured["reads_per_s"] > 0.0, "{task}");
+    for (maker, task) in MAKERS.iter().flat_map(|maker| [(maker, "get"), (maker, "index")]) {
+        let measured = replay.measured(maker, task, &["--milliseconds", "300"]);
+        assert!(measured["reads_per_s"] > 0.0, "{maker} {task}");
     }
 }
 
 #[test]
+fn a_scenario_is_told_by_variant_and_metric() {
+    let arguments = ["cache-read", "--n", "300", "--pairs", "1", "--json", "--peer", "kube-rs"];
+    let output = Command::new(PROGRAM).args(arguments).output().expect("it can be started");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("each line is JSON"));
+    let rows: Vec<_> = lines
+        .map(|line| {
+            ["subject", "variant", "metric"].map(|key| line[key].as_str().unwrap_or("none").to_owned())
+        })
+        .collect();
+    let expected = ["get readers=2 n=300", "index of=100 readers=2 n=300"]
+        .iter()
+        .flat_map(|variant| MAKERS.map(|maker| [maker, variant, "reads_per_s"].map(str::to_owned)));
+    assert_eq!(rows, expected.collect::<Vec<_>>());
+}
+
+#[test]
 fn a_group_of_another_size_fails_the_run() {
-    let output = Replay::start().run("kube-rs", "index", &["--milliseconds", "100", "--group", "99"]);
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(error.contains("something was not found"), "{error}");
+    let replay = Replay::start();
+    for maker in MAKERS {
+        let output = replay.run(maker, "index", &["--milliseconds", "100", "--group", "99"]);
+        assert_eq!(output.status.code(), Some(1));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains("something was not found"), "{error}");
+    }
 }
 
 #[test]
