@@ -6,13 +6,18 @@ mod frame;
 mod frames;
 mod identity;
 mod items;
+mod json;
 mod object;
 mod skip;
+mod tree;
 
-pub(crate) use self::object::{Dynamic, MetadataOnly};
 pub use self::{
     frame::{FrameError, WatchFrame},
     frames::Frames,
     identity::{Identity, IdentityError, without_managed_fields},
     items::{ListError, ListMeta, ListReader},
+};
+pub(crate) use self::{
+    json::decode,
+    object::{Dynamic, MetadataOnly},
 };

@@ -5,6 +5,7 @@ mod entry;
 mod index;
 #[cfg(test)]
 mod model;
+mod order;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -6,9 +6,9 @@ use kube::{
     Resource,
     core::{ApiResource, DynamicObject, NamespaceResourceScope, PartialObjectMeta},
 };
-use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde::de::DeserializeOwned;
 
-use crate::decode::{Dynamic, Identity, IdentityError, MetadataOnly, without_managed_fields};
+use crate::decode::{Dynamic, Identity, IdentityError, MetadataOnly, decode};
 
 /// How much of an object is kept, and as what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,8 +40,11 @@ pub struct Kind<K> {
     resource: Arc<ApiResource>,
     namespaced: bool,
     form: Form,
-    decode: fn(&ApiResource, &[u8]) -> serde_json::Result<K>,
+    decode: Decode<K>,
 }
+
+/// From the bytes of an object of this resource to it, with or without its `managedFields`, with some room to work in.
+type Decode<K> = fn(&ApiResource, &[u8], bool, &mut Vec<u8>) -> serde_json::Result<K>;
 
 /// Why the bytes of an object cannot be made into one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,9 +67,12 @@ where
     /// A kind with a Rust type, of which everything is kept.
     #[must_use]
     pub fn typed() -> Self {
-        Self::new(ApiResource::erase::<K>(&()), is_namespaced::<K>(), Form::Typed, |_, bytes| {
-            serde_json::from_slice(bytes)
-        })
+        Self::new(
+            ApiResource::erase::<K>(&()),
+            is_namespaced::<K>(),
+            Form::Typed,
+            |_, bytes, keep, scratch| decode(PhantomData, bytes, keep, scratch),
+        )
     }
 }
 
@@ -76,7 +82,9 @@ impl Kind<DynamicObject> {
     /// Objects always have their `types`: the kind's, if the server did not send them.
     #[must_use]
     pub fn dynamic(resource: ApiResource, namespaced: bool) -> Self {
-        Self::new(resource, namespaced, Form::Dynamic, |resource, bytes| seeded(Dynamic(resource), bytes))
+        Self::new(resource, namespaced, Form::Dynamic, |resource, bytes, keep, scratch| {
+            decode(Dynamic(resource), bytes, keep, scratch)
+        })
     }
 }
 
@@ -105,19 +113,14 @@ impl Kind<PartialObjectMeta<DynamicObject>> {
 
 impl<K> Kind<PartialObjectMeta<K>> {
     fn only_metadata(resource: ApiResource, namespaced: bool) -> Self {
-        Self::new(resource, namespaced, Form::Metadata, |resource, bytes| {
-            seeded(MetadataOnly(resource, PhantomData), bytes)
+        Self::new(resource, namespaced, Form::Metadata, |resource, bytes, keep, scratch| {
+            decode(MetadataOnly(resource, PhantomData), bytes, keep, scratch)
         })
     }
 }
 
 impl<K> Kind<K> {
-    fn new(
-        resource: ApiResource,
-        namespaced: bool,
-        form: Form,
-        decode: fn(&ApiResource, &[u8]) -> serde_json::Result<K>,
-    ) -> Self {
+    fn new(resource: ApiResource, namespaced: bool, form: Form, decode: Decode<K>) -> Self {
         Self { resource: Arc::new(resource), namespaced, form, decode }
     }
 
@@ -160,8 +163,7 @@ impl<K> Kind<K> {
                 IdentityError::Malformed => failure(None, None, problem),
             }
         })?;
-        let wanted = if keep_managed_fields { bytes } else { without_managed_fields(bytes, scratch) };
-        (self.decode)(&self.resource, wanted).map_err(|error| {
+        (self.decode)(&self.resource, bytes, keep_managed_fields, scratch).map_err(|error| {
             let namespace = identity.namespace.map(Into::into);
             failure(Some(identity.name.into()), namespace, error.to_string())
         })
@@ -199,13 +201,6 @@ impl<K> fmt::Display for Kind<K> {
 
 fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
     TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>()
-}
-
-fn seeded<'de, S: DeserializeSeed<'de>>(seed: S, bytes: &'de [u8]) -> serde_json::Result<S::Value> {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = seed.deserialize(&mut deserializer)?;
-    deserializer.end()?;
-    Ok(value)
 }
 
 fn object(namespace: Option<&str>, name: Option<&str>) -> String {

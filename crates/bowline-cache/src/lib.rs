@@ -1,4 +1,4 @@
-//! Informers: what an API server has, kept here, indexed, and told to any number of handlers.
+#![doc = include_str!("guide.md")]
 
 mod backoff;
 mod decode;
@@ -18,7 +18,7 @@ mod reflector;
 mod set_aside;
 mod shared_informer;
 
-pub use bowline_machinery::ObjectKey;
+pub use bowline_machinery::{ObjectKey, ObjectKeyError};
 pub use decode::{
     FrameError, Frames, Identity, IdentityError, ListError, ListMeta, ListReader, WatchFrame,
     without_managed_fields,

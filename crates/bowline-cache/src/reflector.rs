@@ -215,6 +215,9 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             Way::Streaming if error.code().is_some_and(|code| (400..500).contains(&code) && code != 429) => {
                 if is_of_version {
                     self.version = None;
+                } else if !error.is_denied() {
+                    // It will not know it next time either.
+                    self.settings.streaming = false;
                 }
                 Some(Way::AtLeast)
             }

@@ -419,8 +419,10 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         }
         self.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
         listeners.all.retain(|listener| !listener.is_closed());
-        for listener in &listeners.all {
-            listener.push(&batch);
+        if !batch.is_empty() {
+            for listener in &listeners.all {
+                listener.push(&batch);
+            }
         }
         if !self.synced.is_cancelled() && listeners.versions.iter().all(Option::is_some) {
             for listener in &listeners.all {

@@ -66,8 +66,9 @@ pub enum FrameError {
 impl<'a> WatchFrame<'a> {
     /// Reads a line.
     ///
-    /// The object is delimited, not checked: whoever decodes it sees if it is not JSON. If `type` and `object` are in the
-    /// order in which servers write them, without white space and with nothing behind them, the object is not even looked at.
+    /// The object is delimited, not checked: whoever decodes it sees if it is not JSON. If the line begins as servers write
+    /// it, `{"type":"ADDED","object":{`, the object is not even looked at: it ends where the line does. Something behind it,
+    /// which no server writes, would then be taken for a part of it, and fail to be decoded.
     ///
     /// # Errors
     /// If the line is not an object with `type` and `object`, the type is unknown, or what a bookmark or an error has to

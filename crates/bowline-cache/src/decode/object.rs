@@ -8,12 +8,14 @@ use kube::core::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta, Type
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::tree::Tree;
+
 /// Decodes an object of this kind with all that it has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dynamic<'k>(pub(crate) &'k ApiResource);
 
 /// Decodes the metadata of an object of this kind, whatever else is there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct MetadataOnly<'k, K>(pub(crate) &'k ApiResource, pub(crate) PhantomData<K>);
 
 impl<'de> DeserializeSeed<'de> for Dynamic<'_> {
@@ -41,11 +43,17 @@ impl<'de> Visitor<'de> for Dynamic<'_> {
                 "kind" => types.kind = map.next_value()?,
                 "metadata" => metadata = map.next_value()?,
                 _ => {
-                    data.insert(key, map.next_value()?);
+                    data.insert(key, map.next_value_seed(Tree)?);
                 }
             }
         }
         Ok(DynamicObject { types: Some(types), metadata, data: Value::Object(data) })
+    }
+}
+
+impl<K> Clone for MetadataOnly<'_, K> {
+    fn clone(&self) -> Self {
+        Self(self.0, PhantomData)
     }
 }
 

@@ -10,6 +10,7 @@ use bowline_machinery::{LabelSelector, ObjectKey};
 use super::Change;
 use super::entry::{Entry, Hashing};
 use super::index::{Index, IndexError, NAMESPACE_INDEX};
+use super::order::sorted;
 use super::trie::Trie;
 
 /// An [`Indexer`](crate::Indexer) as it was at one moment, for several reads that have to agree.
@@ -226,11 +227,6 @@ fn keys<K>(entries: Vec<&Entry<K>>) -> Vec<ObjectKey> {
     sorted(entries).into_iter().map(|entry| entry.key.clone()).collect()
 }
 
-fn sorted<K>(mut entries: Vec<&Entry<K>>) -> Vec<&Entry<K>> {
-    entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-    entries
-}
-
 impl<K> Clone for Snapshot<K> {
     fn clone(&self) -> Self {
         Self {
@@ -248,6 +244,6 @@ impl<K> fmt::Debug for Snapshot<K> {
             .field("objects", &self.len())
             .field("indexes", &self.indexes())
             .field("resource_version", &self.resource_version)
-            .finish()
+            .finish_non_exhaustive()
     }
 }

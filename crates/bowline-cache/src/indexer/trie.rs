@@ -193,9 +193,10 @@ impl<E: Hashed> Node<E> {
 }
 
 /// Which child of a branch, by what of the hash the branches above have not looked at.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the lowest bits are what is wanted")]
 fn slot(rest: u64) -> usize {
-    // Cut to `BITS` bits, which any integer holds.
-    (rest % WIDTH as u64) as usize
+    rest as usize % WIDTH
 }
 
 fn slot_at(hash: u64, depth: u32) -> usize {
