@@ -32,7 +32,9 @@ impl Companion {
     /// # Errors
     /// When it cannot be started, or ends before it is ready.
     pub(crate) fn filled(programs: &Path, n: usize) -> Result<Self, CompanionError> {
-        eprintln!("filling kube-apiserver with {n} Pods and {n} ConfigMaps; {} take a minute or two", 20_000);
+        eprintln!(
+            "filling kube-apiserver with {n} Pods and {n} ConfigMaps; 20,000 of each take a minute or two"
+        );
         let programs = programs.display().to_string();
         Self::start("kube-apiserver", &["informer-server", "--programs", &programs, "--n", &n.to_string()])
     }

@@ -64,7 +64,14 @@ impl RealPrograms {
 
 /// Runs Cargo in the workspace, with the target directory that this program is from, and gives what it prints.
 fn cargo(what: &'static str, arguments: &[&str]) -> Result<String, ProgramError> {
-    let output = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()))
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    // `cargo run` tells this program what package it is of. Build scripts that look would run again, and all after them.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    let output = command
         .args(arguments)
         .current_dir(WORKSPACE)
         .env("CARGO_TARGET_DIR", target_directory(what)?)
@@ -77,6 +84,11 @@ fn cargo(what: &'static str, arguments: &[&str]) -> Result<String, ProgramError>
         status if status.code() == Some(NO_GO) => Err(ProgramError::NoGo { what }),
         status => Err(ProgramError::Failed { what, status }),
     }
+}
+
+/// Whether Cargo tells with this variable what package a program is of.
+fn is_of_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Programs are in `target/release`.
@@ -117,6 +129,16 @@ mod tests {
         let programs = RealPrograms::in_directory("/cache/real/kubernetes-v1.36.4_etcd-v3.6.16/bin");
         assert_eq!(programs.versions, "kubernetes-v1.36.4, etcd-v3.6.16");
         assert_eq!(RealPrograms::in_directory("").versions, "");
+    }
+
+    #[test]
+    fn what_cargo_says_of_a_package_is_told_from_what_it_is_set_by() {
+        assert!(
+            ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH"].into_iter().all(is_of_package)
+        );
+        assert!(
+            !["CARGO", "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_INCREMENTAL"].into_iter().any(is_of_package)
+        );
     }
 
     #[test]
