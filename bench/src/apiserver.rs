@@ -1,11 +1,11 @@
 //! The scenarios about API servers: what they measure, on whom, and how ours should compare.
 
-mod client;
+pub(crate) mod client;
 mod list;
 pub(crate) mod load;
-mod object;
-mod program;
-mod server;
+pub(crate) mod object;
+pub(crate) mod program;
+pub(crate) mod server;
 mod start;
 pub(crate) mod subject;
 mod watch;
@@ -163,6 +163,7 @@ fn row(variant: &str, metric: Metric, at_most: Option<f64>) -> Row {
         metric,
         key: key(variant, metric),
         compared: Compared::Same,
+        own: None,
         targets: at_most.map(|bound| (KUBE_APISERVER, Target::AtMost(bound))).into_iter().collect(),
     }
 }

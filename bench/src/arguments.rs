@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::apiserver::load::LoadArguments;
 use crate::apiserver::subject::Task;
+use crate::informer::subject::InformerSubjectArguments;
+use crate::replay::widget::GROUP;
 use crate::workqueue::Workload;
 
 /// Fewer pairs than this say nothing on a machine whose runs differ by half.
@@ -33,6 +36,12 @@ pub(crate) enum Command {
     ApiserverList(ApiserverArguments),
     /// Updates on their way to 1 and to 100 watchers: 1,000 by default
     ApiserverWatch(ApiserverArguments),
+    /// An informer from its start until it has all objects, and their memory: 20,000 of each kind by default
+    InformerSync(InformerArguments),
+    /// Ten updates of each object on their way to three handlers of one informer: 20,000 objects by default
+    InformerEvents(InformerArguments),
+    /// Objects read from an informer by key and by index, during updates: 20,000 objects by default
+    CacheRead(InformerArguments),
     /// One workload on our own queue, in this process: how `workqueue` runs itself
     #[command(hide = true)]
     WorkqueueSubject {
@@ -50,6 +59,29 @@ pub(crate) enum Command {
         #[arg(long)]
         task: Task,
         #[arg(long, default_value_t = 1)]
+        n: usize,
+    },
+    /// One run of one informer: how the scenarios about informers run themselves
+    #[command(hide = true)]
+    InformerSubject(InformerSubjectArguments),
+    /// kube-apiserver with objects: until stdin ends, the first line of stdout tells where
+    #[command(hide = true)]
+    InformerServer {
+        #[arg(long)]
+        programs: PathBuf,
+        #[arg(long)]
+        n: usize,
+    },
+    /// The server that plays watches to the informer scenarios: until stdin ends, the first line of stdout tells where
+    #[command(hide = true)]
+    ReplayServer {
+        #[arg(long)]
+        n: usize,
+    },
+    /// How fast the replay server is, to a client that only reads
+    #[command(hide = true)]
+    ReplayCeiling {
+        #[arg(long, default_value_t = 20_000)]
         n: usize,
     },
 }
@@ -75,6 +107,15 @@ pub(crate) struct ApiserverArguments {
     /// Objects or requests of each kind in one run
     #[arg(long, value_parser = at_least_one)]
     pub(crate) n: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InformerArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Objects of each kind; a multiple of 100
+    #[arg(long, default_value_t = 20_000, value_parser = hundreds)]
+    pub(crate) n: usize,
 }
 
 #[derive(Args, Debug)]
@@ -158,6 +199,14 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Groups of a hundred objects are whole.
+fn hundreds(text: &str) -> Result<usize, String> {
+    match at_least_one(text)? {
+        number if number.is_multiple_of(GROUP) => Ok(number),
+        _ => Err(format!("must be a multiple of {GROUP}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -217,6 +266,14 @@ mod tests {
         };
         assert_eq!(n(&[]), None);
         assert_eq!(n(&["--n", "50"]), Some(50));
+    }
+
+    #[test]
+    fn informers_have_whole_groups_of_objects() {
+        let parse = |n| Arguments::try_parse_from(["bowline-bench", "cache-read", "--n", n]);
+        assert!(parse("300").is_ok());
+        assert!(parse("250").unwrap_err().to_string().contains("must be a multiple of 100"));
+        assert!(parse("0").is_err());
     }
 
     #[test]

@@ -3,7 +3,12 @@
 use std::time::Duration;
 use std::{fs, io};
 
+use bowline_clock::Clock;
 use rustix::time::{ClockId, clock_gettime};
+
+/// Something has settled when it has changed by less than a hundredth over so many looks.
+const LOOKS: usize = 6;
+const MOST_LOOKS: usize = 60;
 
 /// CPU seconds of all threads of this process, in user and kernel mode.
 pub(crate) fn cpu_seconds() -> f64 {
@@ -41,6 +46,29 @@ pub(crate) fn status_mib_of(pid: u32, field: &str) -> io::Result<f64> {
     kib.map(|kib| kib / 1024.0).ok_or_else(|| unexpected(&status))
 }
 
+/// What `look` finds when that does not change any more, or after looking often enough.
+///
+/// # Errors
+/// When `look` fails.
+pub(crate) async fn settled(
+    clock: &Clock,
+    between: Duration,
+    look: impl Fn() -> io::Result<f64>,
+) -> io::Result<f64> {
+    let mut looks = Vec::new();
+    while looks.len() < MOST_LOOKS && !is_settled(&looks) {
+        clock.sleep(between).await;
+        looks.push(look()?);
+    }
+    Ok(looks.pop().unwrap_or_default())
+}
+
+fn is_settled(looks: &[f64]) -> bool {
+    let Some(last) = looks.len().checked_sub(LOOKS).map(|first| &looks[first..]) else { return false };
+    let (least, most) = last.iter().fold((f64::MAX, 0.0_f64), |(a, b), look| (a.min(*look), b.max(*look)));
+    most <= least * 1.01
+}
+
 /// User and kernel time, fields 14 and 15. The second field is the program's name and may hold anything, but nothing
 /// after it holds a parenthesis.
 fn ticks(stat: &str) -> Option<u64> {
@@ -71,5 +99,13 @@ mod tests {
         assert!(cpu_seconds_of(pid).is_ok());
         assert!(status_mib_of(pid, "VmRSS").unwrap() > 1.0);
         assert!(status_mib_of(pid, "VmNothing").is_err());
+    }
+
+    #[test]
+    fn memory_has_settled_when_the_last_looks_are_alike() {
+        assert!(!is_settled(&[10.0; LOOKS - 1]));
+        assert!(is_settled(&[10.0; LOOKS]));
+        assert!(is_settled(&[1.0, 10.0, 10.0, 10.05, 10.0, 10.0, 10.0]));
+        assert!(!is_settled(&[10.0, 10.0, 10.0, 10.0, 10.0, 10.2]));
     }
 }

@@ -28,7 +28,9 @@ pub(crate) struct Row {
     /// What a run calls it in the object that it prints.
     pub(crate) key: String,
     pub(crate) compared: Compared,
-    /// By the names of peers.
+    /// The key of another row of ours that ours is held against too.
+    pub(crate) own: Option<String>,
+    /// By the names of peers; by our own name, the one for [`own`](Self::own).
     pub(crate) targets: Vec<(&'static str, Target)>,
 }
 
@@ -39,6 +41,8 @@ pub(crate) enum Compared {
     Same,
     /// The row of another variant, with the same metric: peers do not have this one.
     With(String),
+    /// Nothing: peers do not have this one, nor its like.
+    Nothing,
 }
 
 /// One workload of a scenario, after all subjects ran it.
@@ -70,9 +74,14 @@ impl Row {
         self.compared == Compared::Same || subject == OURS
     }
 
+    /// Whether the table has a line of this subject: of a peer, also when it is another variant that ours is held against.
+    fn is_shown_of(&self, subject: &str) -> bool {
+        self.compared != Compared::Nothing || subject == OURS
+    }
+
     fn against(&self) -> Option<&str> {
         match &self.compared {
-            Compared::Same => None,
+            Compared::Same | Compared::Nothing => None,
             Compared::With(variant) => Some(variant),
         }
     }
@@ -112,7 +121,7 @@ impl Report {
                     scenario: self.scenario,
                     subject: subject.subject,
                     variant: &row.variant,
-                    against: row.against(),
+                    against: row.against().or_else(|| self.own_variant(row)),
                     metric: row.metric.name,
                     value,
                     unit: row.metric.unit,
@@ -140,7 +149,7 @@ impl Report {
             let title = format!("{} ({})", row.metric.name, row.metric.unit);
             line(&mut text, &title, "median", ["runs".to_owned()], "");
             let key = self.peers_key(row);
-            for subject in &self.runs {
+            for subject in self.runs.iter().filter(|runs| row.is_shown_of(runs.subject)) {
                 let (key, of) = match row.against() {
                     Some(variant) if subject.subject != OURS => (key, format!(" ({variant})")),
                     _ => (row.key.as_str(), String::new()),
@@ -150,15 +159,34 @@ impl Report {
                 line(&mut text, &label, &number(median_of_some(&values)), values.into_iter().map(number), "");
             }
             let Some((ours, peers)) = self.runs.split_first() else { continue };
-            for peer in peers {
+            for peer in peers.iter().filter(|peer| row.is_shown_of(peer.subject)) {
                 let ratios = paired_ratios(ours.values(&row.key), peer.values(key));
                 let ratio = median_of_some(&ratios);
                 let label = format!("  ours / {}", peer.subject);
                 let verdict = verdict(ratio, row.target(peer.subject));
                 line(&mut text, &label, &times(ratio), ratios.into_iter().map(times), &verdict);
             }
+            if let Some(own) = self.own(row) {
+                let ratios = paired_ratios(ours.values(&row.key), ours.values(&own.key));
+                let ratio = median_of_some(&ratios);
+                let what = if own.variant == row.variant { own.metric.name } else { &own.variant };
+                let verdict = verdict(ratio, row.target(OURS));
+                let label = format!("  ours / own {what}");
+                line(&mut text, &label, &times(ratio), ratios.into_iter().map(times), &verdict);
+            }
         }
         text
+    }
+
+    /// The other row of ours that a row is held against.
+    fn own(&self, row: &Row) -> Option<&Row> {
+        self.rows.iter().find(|other| Some(&other.key) == row.own.as_ref())
+    }
+
+    /// Its variant, if that is all that differs.
+    fn own_variant(&self, row: &Row) -> Option<&str> {
+        let own = self.own(row).filter(|own| own.metric == row.metric)?;
+        Some(&own.variant)
     }
 
     /// What runs of peers call what a row is held against.
@@ -249,6 +277,7 @@ mod tests {
             metric,
             key: metric.name.to_owned(),
             compared: Compared::Same,
+            own: None,
             targets: Vec::new(),
         }
     }
@@ -376,6 +405,49 @@ in-process
     kube-apiserver (waiting n=7)       4,000         4,000
     ours / kube-apiserver          0.0003×       0.0003×   target ≤ 0.005× met"
         );
+    }
+
+    #[test]
+    fn a_row_can_be_held_against_another_of_ours() {
+        const PEAK: Metric = Metric { name: "rss_peak_mib", unit: "MiB" };
+        const SETTLED: Metric = Metric { name: "rss_settled_mib", unit: "MiB" };
+        let own = |key: &str, at_most| (Some(key.to_owned()), vec![(OURS, Target::AtMost(at_most))]);
+        let (settled, above_settled) = own("rss_settled_mib", 1.15);
+        let (first, of_first) = own("cpu_s", 0.3);
+        let relist = Row { variant: "relist n=7".to_owned(), key: "relist".to_owned(), ..row(CPU) };
+        let rows = vec![
+            row(CPU),
+            Row { own: settled, targets: above_settled, ..row(PEAK) },
+            row(SETTLED),
+            Row { compared: Compared::Nothing, own: first, targets: of_first, ..relist },
+        ];
+        let runs = |subject, values: &[(&str, f64)]| {
+            let measured = values.iter().map(|(key, value)| ((*key).to_owned(), *value)).collect();
+            Runs { subject, pairs: vec![Some(measured)] }
+        };
+        let common = [("cpu_s", 2.0), ("rss_peak_mib", 12.0), ("rss_settled_mib", 10.0)];
+        let ours = runs("bowline", &[&common[..], &[("relist", 0.5)]].concat());
+        let report = Report { scenario: "informer-sync", rows, runs: vec![ours, runs("kube-rs", &common)] };
+
+        let json = report.json_lines();
+        let lines: Vec<_> = json.lines().collect();
+        assert_eq!(lines.len(), 7, "the relist is ours alone: {json}");
+        assert!(
+            lines[6].contains(r#""variant":"relist n=7","against":"waiting n=7","metric":"cpu_s""#),
+            "{json}"
+        );
+        assert!(!lines[2].contains("against"), "another metric is no variant: {json}");
+        let table = report.table();
+        let has = |line: &str| table.lines().any(|l| l.trim_end() == line);
+        assert!(
+            has("    ours / own rss_settled_mib       1.20×         1.20×   target ≤ 1.15× MISSED"),
+            "{table}"
+        );
+        assert!(
+            has("    ours / own waiting n=7           0.25×         0.25×   target ≤ 0.3× met"),
+            "{table}"
+        );
+        assert!(!table.contains("failed"), "a peer has no line where it has no run: {table}");
     }
 
     #[test]

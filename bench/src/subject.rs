@@ -234,6 +234,7 @@ mod tests {
             metric: Metric { name: "cpu_s", unit: "s" },
             key: "cpu_s".to_owned(),
             compared: Compared::Same,
+            own: None,
             targets: Vec::new(),
         }
     }

@@ -95,6 +95,7 @@ impl Workload {
             metric: *metric,
             key: metric.name.to_owned(),
             compared: Compared::Same,
+            own: None,
             targets: [CLIENT_GO, CONTROLLER_RUNTIME]
                 .into_iter()
                 .filter_map(|peer| Some((peer, self.target(*metric, peer)?)))

@@ -23,17 +23,27 @@ use super::load::Failure;
 
 /// Where an API server is, whom to trust, and by what it knows its administrator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     /// `https://127.0.0.1:PORT`
-    pub(super) server: String,
+    pub(crate) server: String,
     /// As PEM.
-    pub(super) authority: String,
-    pub(super) token: String,
+    pub(crate) authority: String,
+    pub(crate) token: String,
+}
+
+impl Endpoint {
+    /// Whom to trust, as DER.
+    ///
+    /// # Errors
+    /// When there is no certificate in the PEM.
+    pub(crate) fn authority_der(&self) -> Result<Vec<u8>, Failure> {
+        Ok(CertificateDer::from_pem_slice(self.authority.as_bytes())?.to_vec())
+    }
 }
 
 /// Opens connections to one API server.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(crate) struct Client {
     address: SocketAddr,
     connector: TlsConnector,
     token: HeaderValue,
@@ -42,7 +52,7 @@ pub(super) struct Client {
 }
 
 /// One connection.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     token: HeaderValue,
     host: HeaderValue,
@@ -50,14 +60,14 @@ pub(super) struct Connection {
 
 /// What to ask.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Asked {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Client {
-    pub(super) fn new(endpoint: &Endpoint, spawner: Spawner) -> Result<Self, Failure> {
+    pub(crate) fn new(endpoint: &Endpoint, spawner: Spawner) -> Result<Self, Failure> {
         let address = endpoint.server.strip_prefix("https://").ok_or("the address is not https")?;
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(endpoint.authority.as_bytes())?)?;
@@ -75,7 +85,7 @@ impl Client {
         })
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
         let stream = self.connector.connect(ServerName::IpAddress(self.address.ip().into()), stream).await?;
@@ -85,7 +95,7 @@ impl Client {
         Ok(Connection { sender, token: self.token.clone(), host: self.host.clone() })
     }
 
-    pub(super) async fn connect_all(&self, connections: usize) -> Result<Vec<Connection>, Failure> {
+    pub(crate) async fn connect_all(&self, connections: usize) -> Result<Vec<Connection>, Failure> {
         let mut all = Vec::with_capacity(connections);
         for _ in 0..connections {
             all.push(self.connect().await?);
@@ -95,15 +105,20 @@ impl Client {
 }
 
 impl Asked {
-    pub(super) fn get(path: impl Into<String>) -> Self {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: Vec::new() }
     }
 
-    pub(super) fn post(path: impl Into<String>, body: Vec<u8>) -> Self {
+    pub(crate) fn post(path: impl Into<String>, body: Vec<u8>) -> Self {
         Self { method: Method::POST, path: path.into(), body }
     }
 
-    pub(super) fn put(path: impl Into<String>, body: Vec<u8>) -> Self {
+    /// A merge patch.
+    pub(crate) fn patch(path: impl Into<String>, body: Vec<u8>) -> Self {
+        Self { method: Method::PATCH, path: path.into(), body }
+    }
+
+    pub(crate) fn put(path: impl Into<String>, body: Vec<u8>) -> Self {
         Self { method: Method::PUT, path: path.into(), body }
     }
 }
@@ -113,8 +128,10 @@ impl Connection {
     ///
     /// # Errors
     /// When there is none, or it is not of success.
-    pub(super) async fn start(&mut self, asked: Asked) -> Result<Response<Incoming>, Failure> {
+    pub(crate) async fn start(&mut self, asked: Asked) -> Result<Response<Incoming>, Failure> {
         let Asked { method, path, body } = asked;
+        let content =
+            if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -122,7 +139,7 @@ impl Connection {
             .header(AUTHORIZATION, self.token.clone())
             .header(USER_AGENT, HeaderValue::from_static("bowline-bench"));
         if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            request = request.header(CONTENT_TYPE, HeaderValue::from_static(content));
         }
         let request = request.body(Full::new(Bytes::from(body)))?;
         self.sender.ready().await?;
@@ -140,7 +157,7 @@ impl Connection {
     ///
     /// # Errors
     /// When there is none, or the answer is not of success.
-    pub(super) async fn ask(&mut self, asked: Asked) -> Result<Bytes, Failure> {
+    pub(crate) async fn ask(&mut self, asked: Asked) -> Result<Bytes, Failure> {
         Ok(self.start(asked).await?.into_body().collect().await?.to_bytes())
     }
 
@@ -148,7 +165,7 @@ impl Connection {
     ///
     /// # Errors
     /// When there is none, or the answer is not of success.
-    pub(super) async fn count(&mut self, asked: Asked) -> Result<usize, Failure> {
+    pub(crate) async fn count(&mut self, asked: Asked) -> Result<usize, Failure> {
         let mut body = self.start(asked).await?.into_body();
         let mut bytes = 0;
         while let Some(frame) = body.frame().await {
@@ -160,7 +177,7 @@ impl Connection {
 
 /// The first string under a key, in JSON without spaces, if it has no escapes and nothing before it looks like the key.
 /// Parsing it all would cost more than the server does.
-pub(super) fn string<'a>(json: &'a [u8], key: &str) -> Option<&'a str> {
+pub(crate) fn string<'a>(json: &'a [u8], key: &str) -> Option<&'a str> {
     let mut pieces = json.split(|byte| *byte == b'"');
     while pieces.find(|piece| *piece == key.as_bytes()).is_some() {
         if pieces.next()? == b":" {

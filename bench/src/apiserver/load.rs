@@ -26,9 +26,9 @@ pub(crate) struct LoadArguments {
     #[arg(long)]
     pub(super) scenario: Scenario,
     #[arg(long)]
-    pub(super) maker: Maker,
+    pub(crate) maker: Maker,
     #[arg(long)]
-    pub(super) n: usize,
+    pub(crate) n: usize,
     /// Where kube-apiserver and etcd are
     #[arg(long)]
     pub(super) programs: Option<PathBuf>,
@@ -73,11 +73,11 @@ async fn run(scope: Scope, arguments: LoadArguments) -> Result<Measured, Failure
 }
 
 /// A server that is ready, and what there is to do with it.
-pub(super) struct Run {
-    pub(super) scope: Scope,
-    pub(super) n: usize,
-    pub(super) maker: Maker,
-    pub(super) server: Server,
+pub(crate) struct Run {
+    pub(crate) scope: Scope,
+    pub(crate) n: usize,
+    pub(crate) maker: Maker,
+    pub(crate) server: Server,
 }
 
 /// What was measured so far.
@@ -92,18 +92,18 @@ impl Values {
 
 /// What a server needed for something.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
-    pub(super) wall: Duration,
-    pub(super) cpu_seconds: f64,
+pub(crate) struct Used {
+    pub(crate) wall: Duration,
+    pub(crate) cpu_seconds: f64,
 }
 
 impl Run {
-    pub(super) fn client(&self) -> Result<Client, Failure> {
+    pub(crate) fn client(&self) -> Result<Client, Failure> {
         self.server.client(&self.scope.spawner())
     }
 
     /// Makes the namespaces that objects go to.
-    pub(super) async fn make_namespaces(&self, client: &Client) -> Result<(), Failure> {
+    pub(crate) async fn make_namespaces(&self, client: &Client) -> Result<(), Failure> {
         let mut connection = client.connect().await?;
         for number in 0..object::NAMESPACES {
             let body = serde_json::json!({
@@ -116,7 +116,7 @@ impl Run {
 
     /// Asks for the numbers up to `n` what `make` says, on all connections at once, each taking the next number when it
     /// has its answer. Gives what `read` makes of the answers, in the order of the numbers, and what the server used.
-    pub(super) async fn ask_all<T: Clone + Default + Send + 'static>(
+    pub(crate) async fn ask_all<T: Clone + Default + Send + 'static>(
         &self,
         connections: &mut Vec<Connection>,
         n: usize,

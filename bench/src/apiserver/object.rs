@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 const DATA_BYTES: usize = 1024;
 
 /// Objects are spread over so many namespaces where there are many of them.
-pub(super) const NAMESPACES: usize = 20;
+pub(crate) const NAMESPACES: usize = 20;
 
 /// Makes objects.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Objects {
+pub(crate) struct Objects {
     padding: Option<usize>,
 }
 
@@ -19,13 +19,13 @@ impl Objects {
     ///
     /// kube-apiserver notes in each object who wrote which field. Ours does not yet; so that it holds and sends as many
     /// bytes, its objects carry as many in an annotation.
-    pub(super) fn padded(resource: &str, length: usize) -> Self {
+    pub(crate) fn padded(resource: &str, length: usize) -> Self {
         let wanted = if resource == "pods" { POD_BYTES } else { CONFIG_MAP_BYTES };
         Self { padding: wanted.checked_sub(length) }
     }
 
     /// A `ConfigMap` of 1 KB; `change` tells apart what is written one after another under one name.
-    pub(super) fn config_map(self, name: &str, revision: Option<&str>, change: usize) -> Vec<u8> {
+    pub(crate) fn config_map(self, name: &str, revision: Option<&str>, change: usize) -> Vec<u8> {
         let mut data = format!("change={change:08}\n");
         while data.len() < DATA_BYTES {
             data += "listen = \"0.0.0.0:8080\"  # all interfaces, as the service expects\n";
@@ -44,7 +44,7 @@ impl Objects {
     }
 
     /// A Pod such as a Deployment makes: 5.1 KB when it is read.
-    pub(super) fn pod(self, name: &str) -> Vec<u8> {
+    pub(crate) fn pod(self, name: &str) -> Vec<u8> {
         let mut object: Value = serde_json::from_str(POD).expect("the text is JSON");
         object["metadata"]["name"] = name.into();
         self.finish(object)
@@ -63,7 +63,7 @@ impl Objects {
 }
 
 /// The namespace of the object with this number.
-pub(super) fn namespace(number: usize) -> String {
+pub(crate) fn namespace(number: usize) -> String {
     format!("bench-{:02}", number % NAMESPACES)
 }
 

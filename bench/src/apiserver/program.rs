@@ -12,16 +12,16 @@ const NO_GO: i32 = 3;
 
 /// kube-apiserver and etcd.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct RealPrograms {
-    pub(super) directory: PathBuf,
-    pub(super) versions: String,
+pub(crate) struct RealPrograms {
+    pub(crate) directory: PathBuf,
+    pub(crate) versions: String,
 }
 
 /// The programs of a real control plane, built if they are not there. What that has to say goes to stderr.
 ///
 /// # Errors
 /// When there is no Go to build them with, or the build fails.
-pub(super) fn real() -> Result<RealPrograms, ProgramError> {
+pub(crate) fn real() -> Result<RealPrograms, ProgramError> {
     let what = "kube-apiserver and etcd";
     let output = cargo(what, &["xtask", "real", "build"])?;
     Ok(RealPrograms::in_directory(output.trim_end()))
@@ -31,11 +31,25 @@ pub(super) fn real() -> Result<RealPrograms, ProgramError> {
 ///
 /// # Errors
 /// When the build fails.
-pub(super) fn dev() -> Result<PathBuf, ProgramError> {
+pub(crate) fn dev() -> Result<PathBuf, ProgramError> {
     eprintln!("building the dev profile of bowline-bench; the first time takes a minute or two");
     let what = "the dev profile of bowline-bench";
     cargo(what, &["build", "--quiet", "--locked", "--package", "bowline-bench", "--bin", "bowline-bench"])?;
     Ok(target_directory(what)?.join("debug").join("bowline-bench"))
+}
+
+/// This program with an allocator that counts, built if it is not there, in the profile of this one.
+///
+/// # Errors
+/// When the build fails.
+pub(crate) fn counting() -> Result<PathBuf, ProgramError> {
+    eprintln!("building bowline-bench-counting; the first time takes a minute or two");
+    let what = "bowline-bench-counting";
+    let (profile, directory) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
+    let arguments =
+        ["build", "--quiet", "--locked", "--package", "bowline-bench", "--profile", profile, "--bin", what];
+    cargo(what, &arguments)?;
+    Ok(target_directory(what)?.join(directory).join(what))
 }
 
 impl RealPrograms {
@@ -50,7 +64,14 @@ impl RealPrograms {
 
 /// Runs Cargo in the workspace, with the target directory that this program is from, and gives what it prints.
 fn cargo(what: &'static str, arguments: &[&str]) -> Result<String, ProgramError> {
-    let output = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()))
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    // `cargo run` tells this program what package it is of. Build scripts that look would run again, and all after them.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    let output = command
         .args(arguments)
         .current_dir(WORKSPACE)
         .env("CARGO_TARGET_DIR", target_directory(what)?)
@@ -65,6 +86,11 @@ fn cargo(what: &'static str, arguments: &[&str]) -> Result<String, ProgramError>
     }
 }
 
+/// Whether Cargo tells with this variable what package a program is of.
+fn is_of_package(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+}
+
 /// Programs are in `target/release`.
 fn target_directory(what: &'static str) -> Result<PathBuf, ProgramError> {
     let program = env::current_exe().map_err(|source| ProgramError::NotStarted { what, source })?;
@@ -73,7 +99,7 @@ fn target_directory(what: &'static str) -> Result<PathBuf, ProgramError> {
 
 /// Why there is no program.
 #[derive(Debug)]
-pub(super) enum ProgramError {
+pub(crate) enum ProgramError {
     NotStarted { what: &'static str, source: io::Error },
     NoGo { what: &'static str },
     Failed { what: &'static str, status: ExitStatus },
@@ -103,6 +129,16 @@ mod tests {
         let programs = RealPrograms::in_directory("/cache/real/kubernetes-v1.36.4_etcd-v3.6.16/bin");
         assert_eq!(programs.versions, "kubernetes-v1.36.4, etcd-v3.6.16");
         assert_eq!(RealPrograms::in_directory("").versions, "");
+    }
+
+    #[test]
+    fn what_cargo_says_of_a_package_is_told_from_what_it_is_set_by() {
+        assert!(
+            ["CARGO_PKG_NAME", "CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH"].into_iter().all(is_of_package)
+        );
+        assert!(
+            !["CARGO", "CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_INCREMENTAL"].into_iter().any(is_of_package)
+        );
     }
 
     #[test]

@@ -18,16 +18,14 @@ use crate::process;
 /// How long ours may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Memory has settled when it has changed by less than a hundredth over so many looks.
-const LOOKS: usize = 6;
+/// How long to wait between two looks at the memory.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
-const MOST_LOOKS: usize = 60;
 
 /// A running API server.
-pub(super) struct Server {
-    pub(super) endpoint: Endpoint,
+pub(crate) struct Server {
+    pub(crate) endpoint: Endpoint,
     /// From before its processes were started until `/readyz` was answered with 200.
-    pub(super) ready: Duration,
+    pub(crate) ready: Duration,
     clock: Clock,
     running: Running,
 }
@@ -39,7 +37,7 @@ enum Running {
 
 impl Server {
     /// Starts one and waits until it is ready. The programs are kube-apiserver's.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         spawner: &Spawner,
         maker: Maker,
         programs: Option<&Path>,
@@ -64,31 +62,26 @@ impl Server {
         Ok(Self { endpoint, ready: clock.now().since(began), clock, running })
     }
 
-    pub(super) fn client(&self, spawner: &Spawner) -> Result<Client, Failure> {
+    pub(crate) fn client(&self, spawner: &Spawner) -> Result<Client, Failure> {
         Client::new(&self.endpoint, spawner.clone())
     }
 
     /// CPU seconds that its processes have used so far.
-    pub(super) fn cpu_seconds(&self) -> io::Result<f64> {
+    pub(crate) fn cpu_seconds(&self) -> io::Result<f64> {
         self.pids().into_iter().map(process::cpu_seconds_of).sum()
     }
 
     /// The most memory that its processes ever had, in MiB.
-    pub(super) fn peak_mib(&self) -> io::Result<f64> {
+    pub(crate) fn peak_mib(&self) -> io::Result<f64> {
         self.status_mib("VmHWM")
     }
 
     /// The memory of its processes when it does not change any more, in MiB. Nobody asks the server anything meanwhile.
-    pub(super) async fn settled_mib(&self) -> io::Result<f64> {
-        let mut looks = Vec::new();
-        while looks.len() < MOST_LOOKS && !is_settled(&looks) {
-            self.clock.sleep(BETWEEN_LOOKS).await;
-            looks.push(self.status_mib("VmRSS")?);
-        }
-        Ok(looks.pop().unwrap_or_default())
+    pub(crate) async fn settled_mib(&self) -> io::Result<f64> {
+        process::settled(&self.clock, BETWEEN_LOOKS, || self.status_mib("VmRSS")).await
     }
 
-    pub(super) async fn stop(self) -> Result<(), Failure> {
+    pub(crate) async fn stop(self) -> Result<(), Failure> {
         match self.running {
             Running::Real(plane) => Ok(plane.stop().await?),
             Running::Ours(mut child) => {
@@ -126,23 +119,4 @@ async fn start_ours(spawner: &Spawner) -> Result<(Endpoint, Running), Failure> {
     let mut connection = Client::new(&endpoint, spawner.clone())?.connect().await?;
     connection.ask(Asked::get("/readyz")).await?;
     Ok((endpoint, Running::Ours(child)))
-}
-
-fn is_settled(looks: &[f64]) -> bool {
-    let Some(last) = looks.len().checked_sub(LOOKS).map(|first| &looks[first..]) else { return false };
-    let (least, most) = last.iter().fold((f64::MAX, 0.0_f64), |(a, b), look| (a.min(*look), b.max(*look)));
-    most <= least * 1.01
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_has_settled_when_the_last_looks_are_alike() {
-        assert!(!is_settled(&[10.0; LOOKS - 1]));
-        assert!(is_settled(&[10.0; LOOKS]));
-        assert!(is_settled(&[1.0, 10.0, 10.0, 10.05, 10.0, 10.0, 10.0]));
-        assert!(!is_settled(&[10.0, 10.0, 10.0, 10.0, 10.0, 10.2]));
-    }
 }

@@ -6,22 +6,19 @@
 package harness
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+
+	"bowline.dev/bench/peers/go/measure"
 )
 
 // Queue is what both peers offer.
@@ -61,7 +58,7 @@ func Main(newSubject func(Limiter) Subject) {
 	queue := subject.Queue
 	empty := func(int64) bool { return queue.Len() == 0 }
 
-	var metrics map[string]float64
+	var metrics measure.Metrics
 	switch *workload {
 	case "ping-pong":
 		metrics = pingPong(queue, *n)
@@ -83,10 +80,7 @@ func Main(newSubject func(Limiter) Subject) {
 		fmt.Fprintf(os.Stderr, "unknown workload %q\n", *workload)
 		os.Exit(2)
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(metrics); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	metrics.Print()
 }
 
 // each adds one key a call.
@@ -125,7 +119,7 @@ func key(pool []string, i int) types.NamespacedName {
 	return types.NamespacedName{Namespace: pool[i%namespaces], Name: fmt.Sprintf("deployment-web-%09d", i)}
 }
 
-func pingPong(queue Queue, n int) map[string]float64 {
+func pingPong(queue Queue, n int) measure.Metrics {
 	keys := makeKeys(1000, 1000)
 	return measured(n, func() {
 		for left := n; left > 0; left -= len(keys) {
@@ -140,7 +134,7 @@ func pingPong(queue Queue, n int) map[string]float64 {
 
 // concurrently times the adders and the workers running at once, from the
 // first add until over says that the last hand-out is done.
-func concurrently(queue Queue, keys []types.NamespacedName, add AddFrame, over func(handled int64) bool) map[string]float64 {
+func concurrently(queue Queue, keys []types.NamespacedName, add AddFrame, over func(handled int64) bool) measure.Metrics {
 	frames := slices.Collect(slices.Chunk(keys, frame))
 	runtime.GC()
 	return measured(len(keys), func() {
@@ -174,7 +168,7 @@ func concurrently(queue Queue, keys []types.NamespacedName, add AddFrame, over f
 	})
 }
 
-func waiting(queue Queue, n int) map[string]float64 {
+func waiting(queue Queue, n int) measure.Metrics {
 	pool := namespacePool()
 	for i := range n {
 		queue.Add(key(pool, i))
@@ -182,44 +176,15 @@ func waiting(queue Queue, n int) map[string]float64 {
 	for queue.Len() < n {
 		time.Sleep(time.Millisecond)
 	}
-	peak := statusMiB("VmHWM")
-	debug.FreeOSMemory()
-	settled := statusMiB("VmRSS")
+	peak := measure.StatusMiB("VmHWM")
+	settled := measure.SettledMiB()
 	runtime.KeepAlive(queue)
-	return map[string]float64{"rss_settled_mib": settled, "rss_peak_mib": peak}
+	return measure.Metrics{"rss_settled_mib": settled, "rss_peak_mib": peak}
 }
 
-func measured(n int, work func()) map[string]float64 {
-	cpu, start := cpuSeconds(), time.Now()
+func measured(n int, work func()) measure.Metrics {
+	stopwatch := measure.Start()
 	work()
-	return map[string]float64{
-		"keys_per_s": float64(n) / time.Since(start).Seconds(),
-		"cpu_s":      cpuSeconds() - cpu,
-	}
-}
-
-func cpuSeconds() float64 {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err)
-	}
-	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
-	return seconds(usage.Utime) + seconds(usage.Stime)
-}
-
-func statusMiB(field string) float64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		panic(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, field+":"); ok {
-			kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-			if err != nil {
-				panic(err)
-			}
-			return kib / 1024
-		}
-	}
-	panic("no " + field + " in /proc/self/status")
+	cpu, wall := stopwatch.Stop()
+	return measure.Metrics{"keys_per_s": float64(n) / wall, "cpu_s": cpu}
 }

@@ -1,0 +1,124 @@
+//! The subject `bowline`: our own informer, with its default settings. The only file of the scenarios that knows
+//! `bowline-cache`.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use bowline_cache::{Event, Kind, ObjectKey, SharedInformer};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde::de::DeserializeOwned;
+
+use super::events::{self, HANDLERS};
+use super::subject::Run;
+use super::sync::{Before, RELIST_CPU_S};
+use super::{Resource, read};
+use crate::apiserver::load::Failure;
+use crate::process;
+use crate::replay::widget::{self, Widget};
+use crate::subject::Measured;
+
+const GROUP_INDEX: &str = "group";
+
+/// How long to wait between two looks whether a list is over.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+pub(super) async fn sync(run: &Run) -> Result<Measured, Failure> {
+    match run.resource {
+        Resource::Pods => sync_kind::<Pod>(run).await,
+        Resource::ConfigMaps => sync_kind::<ConfigMap>(run).await,
+    }
+}
+
+/// It drops managedFields unless it is told to keep them, so stripped or not is the same to it.
+async fn sync_kind<K>(run: &Run) -> Result<Measured, Failure>
+where
+    K: kube::Resource<DynamicType = (), Scope: 'static>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let spawner = run.scope.spawner();
+    let client = run.client()?;
+    let before = Before::now(spawner.clock(), run.allocated);
+    let informer = SharedInformer::builder(&spawner, Kind::<K>::typed()).client(client).build()?;
+    informer.start();
+    informer.synced().await;
+    let mut measured = before.synced(run.n).await?;
+    if informer.indexer().len() < run.n {
+        return Err(format!("{} objects in the indexer, not {}", informer.indexer().len(), run.n).into());
+    }
+    if run.allocated.is_none() {
+        measured.insert(RELIST_CPU_S.to_owned(), relist(run, &informer).await?);
+    }
+    Ok(measured)
+}
+
+/// The CPU that a second list costs, which brings nothing new: an informer that is stopped and started again lists.
+async fn relist<K>(run: &Run, informer: &SharedInformer<K>) -> Result<f64, Failure>
+where
+    K: kube::Resource + Send + Sync + 'static,
+{
+    informer.stop().await;
+    let (lists, cpu) = (informer.stats().lists, process::cpu_seconds());
+    informer.start();
+    let spawner = run.scope.spawner();
+    while informer.stats().lists == lists {
+        spawner.clock().sleep(BETWEEN_LOOKS).await;
+    }
+    let used = process::cpu_seconds() - cpu;
+    if informer.stats().failures > 0 {
+        return Err("a list or a watch failed meanwhile".into());
+    }
+    Ok(used)
+}
+
+pub(super) async fn events(run: &Run) -> Result<Measured, Failure> {
+    let informer = widgets(run)?;
+    let mut seen = Vec::new();
+    for _ in 0..HANDLERS {
+        let (mut handler, sees) = events::handler(run.n, run.updates);
+        seen.push(sees);
+        informer.add_handler(move |event: &Event<Widget>| handler.see(event.object().change()));
+    }
+    informer.start();
+    events::measure(run, seen).await
+}
+
+pub(super) async fn get(run: &Run) -> Result<Measured, Failure> {
+    let informer = widgets(run)?;
+    informer.start();
+    informer.synced().await;
+    let keys: Vec<_> = (0..run.n).map(key).collect();
+    let (lister, updated) = (informer.lister(), informer.lister());
+    let read = move |number| {
+        let found = lister.get(&keys[read::pick(number, keys.len())]);
+        found.is_some_and(|widget| !widget.spec.group.is_empty())
+    };
+    read::measure(run, read, move || updated.get(&key(0)).is_some_and(|widget| widget.change() > 0)).await
+}
+
+pub(super) async fn index(run: &Run) -> Result<Measured, Failure> {
+    let informer = widgets(run)?;
+    informer.indexer().add_index(GROUP_INDEX, |widget| vec![widget.spec.group.clone()])?;
+    informer.start();
+    informer.synced().await;
+    let groups: Vec<_> = (0..widget::groups(run.n)).map(widget::group).collect();
+    let (lister, updated, wanted) = (informer.lister(), informer.lister(), run.group);
+    let read = move |number| {
+        let found = lister.by_index(GROUP_INDEX, &groups[read::pick(number, groups.len())]);
+        found.is_ok_and(|found| found.len() == wanted)
+    };
+    read::measure(run, read, move || updated.get(&key(0)).is_some_and(|widget| widget.change() > 0)).await
+}
+
+fn widgets(run: &Run) -> Result<SharedInformer<Widget>, Failure> {
+    let builder = SharedInformer::builder(&run.scope.spawner(), Kind::<Widget>::typed());
+    Ok(builder.client(run.client()?).build()?)
+}
+
+fn key(number: usize) -> ObjectKey {
+    ObjectKey::new(&widget::namespace(number), &widget::name(number))
+}

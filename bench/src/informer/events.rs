@@ -1,0 +1,151 @@
+//! `informer-events`: from the word go until the last of three handlers has seen the last update.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bowline_clock::Clock;
+use tokio::sync::oneshot;
+
+use super::subject::Run;
+use super::{CALLBACKS, CLIENT_GO, CPU_S, EVENTS_PER_S, KUBE_RS, RSS_PEAK_MIB, RSS_SETTLED_MIB, Task, row};
+use crate::apiserver::client::{Asked, Client};
+use crate::apiserver::load::Failure;
+use crate::process;
+use crate::report::Target;
+use crate::subject::{Measured, Work};
+
+/// How many handlers one informer has. The Go programs have as many.
+pub(super) const HANDLERS: usize = 3;
+
+/// How long handlers may take for everything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) fn work(n: usize, updates: usize) -> Work {
+    let variant = format!("updates={updates} handlers={HANDLERS} n={n}");
+    let twice = [(CLIENT_GO, Target::AtLeast(2.0)), (KUBE_RS, Target::AtLeast(2.0))];
+    let rows = vec![
+        row(&variant, EVENTS_PER_S, &twice),
+        row(&variant, CALLBACKS, &[]),
+        row(&variant, CPU_S, &[]),
+        row(&variant, RSS_PEAK_MIB, &[]),
+        row(&variant, RSS_SETTLED_MIB, &[]),
+    ];
+    super::work(&variant, Task::Events, &[("n", n), ("updates", updates)], rows)
+}
+
+/// What a handler does: it looks at each object, and counts.
+pub(super) struct Handler {
+    initial: Expected,
+    updates: Expected,
+    sum: u64,
+}
+
+/// So many calls are expected; when they all were made, it is told.
+struct Expected {
+    /// Written by the handler alone.
+    left: Arc<AtomicUsize>,
+    over: Option<oneshot::Sender<u64>>,
+}
+
+/// Tells when a handler has seen all.
+pub(super) struct Seen {
+    initial: oneshot::Receiver<u64>,
+    updates: oneshot::Receiver<u64>,
+    updates_left: Arc<AtomicUsize>,
+}
+
+/// A handler of an informer of `n` objects, of which so many updates come.
+pub(super) fn handler(n: usize, updates: usize) -> (Handler, Seen) {
+    let (initial_over, initial) = oneshot::channel();
+    let (updates_over, seen) = oneshot::channel();
+    let updates_left = Arc::new(AtomicUsize::new(updates));
+    let handler = Handler {
+        initial: Expected { left: Arc::new(AtomicUsize::new(n)), over: Some(initial_over) },
+        updates: Expected { left: updates_left.clone(), over: Some(updates_over) },
+        sum: 0,
+    };
+    (handler, Seen { initial, updates: seen, updates_left })
+}
+
+impl Handler {
+    /// Sees an object that was there from the start, or an update, by how often it was changed.
+    pub(super) fn see(&mut self, change: u64) {
+        self.sum += change;
+        if change == 0 { self.initial.count(0) } else { self.updates.count(self.sum) }
+    }
+}
+
+impl Expected {
+    fn count(&mut self, sum: u64) {
+        let left = self.left.load(Ordering::Relaxed).saturating_sub(1);
+        self.left.store(left, Ordering::Relaxed);
+        if left == 0
+            && let Some(over) = self.over.take()
+        {
+            // Nobody waits for it when the run failed.
+            let _ = over.send(sum);
+        }
+    }
+}
+
+/// Measures from the word go until all handlers have seen all. The informer is running.
+///
+/// # Errors
+/// When the server does not go, a handler ends too early, or has not seen every update.
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
+pub(super) async fn measure(run: &Run, handlers: Vec<Seen>) -> Result<Measured, Failure> {
+    let mut waiting = Vec::new();
+    for handler in handlers {
+        handler.initial.await?;
+        waiting.push((handler.updates, handler.updates_left));
+    }
+    let clock = Clock::real();
+    let mut connection = Client::new(&run.endpoint, run.scope.spawner())?.connect().await?;
+    let (began, cpu) = (clock.now(), process::cpu_seconds());
+    connection.ask(Asked::post("/go", Vec::new())).await?;
+    let mut sums = Vec::new();
+    for (seen, left) in waiting {
+        let Ok(sum) = clock.timeout(PATIENCE, seen).await else {
+            let left = left.load(Ordering::Relaxed);
+            return Err(format!("a handler was called {left} times less than there were updates").into());
+        };
+        sums.push(sum?);
+    }
+    let (wall, cpu) = (clock.now().since(began).as_secs_f64(), process::cpu_seconds() - cpu);
+    // Each object counts from one to the number of rounds.
+    let rounds = (run.updates / run.n) as u64;
+    let wanted = run.n as u64 * rounds * (rounds + 1) / 2;
+    // More is what kube-rs can have: its handlers are given keys, and look at the object when they get to it.
+    if let Some(sum) = sums.iter().find(|sum| **sum < wanted) {
+        return Err(format!("a handler saw changes that sum up to {sum}, less than {wanted}").into());
+    }
+    let values = [
+        (EVENTS_PER_S, run.updates as f64 / wall),
+        (CALLBACKS, (run.updates * sums.len()) as f64),
+        (CPU_S, cpu),
+        (RSS_PEAK_MIB, process::status_mib("VmHWM")),
+        (RSS_SETTLED_MIB, process::status_mib("VmRSS")),
+    ];
+    Ok(values.into_iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_tells_when_it_has_seen_all_and_no_sooner() {
+        let (mut handler, mut seen) = handler(2, 3);
+        handler.see(0);
+        assert!(seen.initial.try_recv().is_err());
+        handler.see(0);
+        assert_eq!(seen.initial.try_recv(), Ok(0));
+        for change in [1, 1] {
+            handler.see(change);
+        }
+        assert!(seen.updates.try_recv().is_err());
+        handler.see(2);
+        assert_eq!(seen.updates.try_recv(), Ok(4), "what it saw is told by its sum");
+    }
+}

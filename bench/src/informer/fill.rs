@@ -1,0 +1,78 @@
+//! kube-apiserver and etcd for `informer-sync`, filled once and there for all runs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bowline_clock::{Clock, Scope};
+use clap::ValueEnum as _;
+use tokio::io::AsyncReadExt as _;
+
+use super::{Resource, object};
+use crate::apiserver::Maker;
+use crate::apiserver::client::Asked;
+use crate::apiserver::load::{Failure, Run};
+use crate::apiserver::object::namespace;
+use crate::apiserver::server::Server;
+
+/// How many connections fill the server.
+const FILLING: usize = 16;
+
+/// Serves until stdin ends; the first line of stdout tells where, when all objects are there.
+pub(crate) fn main(programs: PathBuf, n: usize) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let served = runtime.map_err(Failure::from).and_then(|runtime| {
+        runtime.block_on(async {
+            let scope = Clock::real().scope("informer-server");
+            scope.spawn("serve", serve(scope.scope("serve"), programs, n)).await?
+        })
+    });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve(scope: Scope, programs: PathBuf, n: usize) -> Result<(), Failure> {
+    let server = Server::start(&scope.spawner(), Maker::KubeApiserver, Some(&programs)).await?;
+    let run = Run { scope, n, maker: Maker::KubeApiserver, server };
+    fill(&run).await?;
+    println!("{}", serde_json::to_string(&run.server.endpoint)?);
+    // Whoever started it holds the other end: this ends with them, whatever they end by.
+    tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
+    run.server.stop().await
+}
+
+/// Creates all objects, and then writes the status of the Pods, each as the program that does so in a cluster.
+async fn fill(run: &Run) -> Result<(), Failure> {
+    let client = run.client()?;
+    run.make_namespaces(&client).await?;
+    let mut connections = client.connect_all(FILLING).await?;
+    for resource in Resource::value_variants() {
+        let create = |number| {
+            Asked::post(
+                collection(*resource, number) + "?fieldManager=kube-controller-manager",
+                object::body(*resource, number),
+            )
+        };
+        run.ask_all(&mut connections, run.n, create, |_| Some(())).await?;
+    }
+    let patch = |number| {
+        let collection = collection(Resource::Pods, number);
+        let path = format!("{collection}/{}/status?fieldManager=kubelet", object::name(number));
+        Asked::patch(path, object::status(number))
+    };
+    run.ask_all(&mut connections, run.n, patch, |_| Some(())).await?;
+    for resource in Resource::value_variants() {
+        let path = format!("{}/{}", collection(*resource, 0), object::name(0));
+        let bytes = connections[0].ask(Asked::get(path)).await?.len();
+        eprintln!("{} {resource} of {bytes} bytes each", run.n);
+    }
+    Ok(())
+}
+
+fn collection(resource: Resource, number: usize) -> String {
+    format!("/api/v1/namespaces/{}/{resource}", namespace(number))
+}

@@ -1,0 +1,118 @@
+//! `cache-read`: how often two readers read from the objects that an informer holds, while updates come in.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::subject::Run;
+use super::{CONTROLLER_RUNTIME, KUBE_RS, READS_PER_S, Task, row};
+use crate::apiserver::client::{Asked, Client};
+use crate::apiserver::load::Failure;
+use crate::replay::widget;
+use crate::report::Target;
+use crate::subject::{Measured, Work};
+
+const READERS: usize = 2;
+
+/// Updates a second.
+const RATE: usize = 2_000;
+
+const MILLISECONDS: usize = 3_000;
+
+/// So many reads are made between two looks at the time. The Go programs make as many.
+const READS: usize = 64;
+
+/// Steps between what is read one after another: neighbours would be in the processor's caches. The Go programs take the
+/// same.
+const STRIDE: usize = 7_919;
+
+/// How far apart readers start. The Go programs do the same.
+const APART: usize = 1_000_003;
+
+pub(super) fn work(n: usize) -> Vec<Work> {
+    let group = n / widget::groups(n);
+    let variant = |task| match task {
+        Task::Index => format!("{task} of={group} readers={READERS} n={n}"),
+        _ => format!("{task} readers={READERS} n={n}"),
+    };
+    let ten = (CONTROLLER_RUNTIME, Target::AtLeast(10.0));
+    [(Task::Get, 1.0), (Task::Index, 50.0)]
+        .map(|(task, kube_rs)| {
+            let variant = variant(task);
+            let rows = vec![row(&variant, READS_PER_S, &[ten, (KUBE_RS, Target::AtLeast(kube_rs))])];
+            let arguments = [
+                ("n", n),
+                ("group", group),
+                ("readers", READERS),
+                ("rate", RATE),
+                ("milliseconds", MILLISECONDS),
+            ];
+            super::work(&variant, task, &arguments, rows)
+        })
+        .into()
+}
+
+/// What is read one after another: numbers below `many`, all of them sooner or later.
+pub(super) fn pick(read: usize, many: usize) -> usize {
+    // No sensible number of objects is a multiple of the stride.
+    read % many * STRIDE % many
+}
+
+/// Has the readers read while updates come in. `read` makes one read, which it is given the number of, and gives whether
+/// it found what it should; `updated` tells whether an update has arrived.
+///
+/// # Errors
+/// When the server does not go, something was not found, or no update arrived.
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
+pub(super) async fn measure(
+    run: &Run,
+    read: impl Fn(usize) -> bool + Send + Sync + 'static,
+    updated: impl Fn() -> bool,
+) -> Result<Measured, Failure> {
+    let spawner = run.scope.spawner();
+    let mut connection = Client::new(&run.endpoint, spawner.clone())?.connect().await?;
+    connection.ask(Asked::post(format!("/go?rate={}", run.rate), Vec::new())).await?;
+    let (read, long) = (Arc::new(read), Duration::from_millis(run.milliseconds as u64));
+    let readers: Vec<_> = (0..run.readers)
+        .map(|reader| {
+            let (read, clock) = (read.clone(), spawner.clock().clone());
+            // A thread of its own: it never waits.
+            spawner.blocking("reader", move || {
+                let (began, mut count) = (clock.now(), 0);
+                loop {
+                    let first = reader * APART + count;
+                    if !(first..first + READS).all(|number| read(number)) {
+                        return None;
+                    }
+                    count += READS;
+                    let passed = clock.now().since(began);
+                    if passed >= long {
+                        return Some(count as f64 / passed.as_secs_f64());
+                    }
+                }
+            })
+        })
+        .collect();
+    let mut rate = 0.0;
+    for reader in readers {
+        rate += reader.await?.ok_or("something was not found that is there")?;
+    }
+    if !updated() {
+        return Err("no update was seen while reading".into());
+    }
+    Ok(Measured::from([(READS_PER_S.name.to_owned(), rate)]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn all_are_read_before_one_is_read_again() {
+        for many in [7, 200, 20_000] {
+            let read: BTreeSet<_> = (0..many).map(|read| pick(read, many)).collect();
+            assert_eq!(read.len(), many);
+        }
+    }
+}

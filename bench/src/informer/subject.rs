@@ -1,0 +1,150 @@
+//! One run of one informer, in this process: ours, or that of kube-rs. `peers/go` does the same work in Go.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+
+use bowline_clock::{Clock, Scope};
+use clap::Args;
+use kube::config::AuthInfo;
+use kube::{Client, Config};
+use tokio::process::Command;
+
+use super::{Maker, Resource, Task, bowline, kube_rs};
+use crate::apiserver::client::Endpoint;
+use crate::apiserver::load::Failure;
+use crate::subject::Measured;
+
+/// What a run is told. What a task does not need has a default.
+#[derive(Args, Debug)]
+pub(crate) struct InformerSubjectArguments {
+    #[arg(long)]
+    maker: Maker,
+    #[arg(long)]
+    task: Task,
+    /// The file that tells where the server is
+    #[arg(long)]
+    endpoint: PathBuf,
+    /// This program with an allocator that counts
+    #[arg(long)]
+    counting_program: Option<PathBuf>,
+    #[arg(long, default_value = "pods")]
+    resource: Resource,
+    /// Drop managedFields on the way in
+    #[arg(long)]
+    strip: bool,
+    /// How many objects the server has
+    #[arg(long)]
+    n: usize,
+    /// How many updates the server sends
+    #[arg(long, default_value_t = 0)]
+    updates: usize,
+    /// How many objects are of one group
+    #[arg(long, default_value_t = 100)]
+    group: usize,
+    #[arg(long, default_value_t = 2)]
+    readers: usize,
+    /// Updates a second
+    #[arg(long, default_value_t = 2_000)]
+    rate: usize,
+    /// How long to read
+    #[arg(long, default_value_t = 3_000)]
+    milliseconds: usize,
+}
+
+/// What there is to do, and where.
+pub(super) struct Run {
+    pub(super) scope: Scope,
+    pub(super) endpoint: Endpoint,
+    /// In a program whose allocator counts.
+    pub(super) allocated: Option<fn() -> usize>,
+    pub(super) resource: Resource,
+    pub(super) strip: bool,
+    pub(super) n: usize,
+    pub(super) updates: usize,
+    pub(super) group: usize,
+    pub(super) readers: usize,
+    pub(super) rate: usize,
+    pub(super) milliseconds: usize,
+}
+
+impl Run {
+    /// A client of kube-rs as it is by default: ours and kube-rs's informers are given the same.
+    pub(super) fn client(&self) -> Result<Client, Failure> {
+        let mut config = Config::new(self.endpoint.server.parse()?);
+        config.root_cert = Some(vec![self.endpoint.authority_der()?]);
+        config.auth_info =
+            AuthInfo { token: Some(self.endpoint.token.clone().into()), ..AuthInfo::default() };
+        Ok(Client::try_from(config)?)
+    }
+}
+
+/// Does it and prints what was measured, as one line of JSON.
+pub(crate) fn main(arguments: InformerSubjectArguments, allocated: Option<fn() -> usize>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let measured =
+        runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(arguments, allocated)));
+    match measured {
+        Ok(measured) => {
+            println!("{}", serde_json::to_string(&measured).expect("strings and numbers are always JSON"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(
+    arguments: InformerSubjectArguments,
+    allocated: Option<fn() -> usize>,
+) -> Result<Measured, Failure> {
+    let scope = Clock::real().scope("subject");
+    let run = Run {
+        scope: scope.scope("run"),
+        endpoint: serde_json::from_slice(&fs::read(&arguments.endpoint)?)?,
+        allocated,
+        resource: arguments.resource,
+        strip: arguments.strip,
+        n: arguments.n,
+        updates: arguments.updates,
+        group: arguments.group,
+        readers: arguments.readers,
+        rate: arguments.rate,
+        milliseconds: arguments.milliseconds,
+    };
+    let task = async move {
+        match (arguments.maker, arguments.task) {
+            (Maker::Bowline, Task::Sync) => bowline::sync(&run).await,
+            (Maker::Bowline, Task::Events) => bowline::events(&run).await,
+            (Maker::Bowline, Task::Get) => bowline::get(&run).await,
+            (Maker::Bowline, Task::Index) => bowline::index(&run).await,
+            (Maker::KubeRs, Task::Sync) => kube_rs::sync(&run).await,
+            (Maker::KubeRs, Task::Events) => kube_rs::events(&run).await,
+            (Maker::KubeRs, Task::Get) => kube_rs::get(&run).await,
+            (Maker::KubeRs, Task::Index) => kube_rs::index(&run).await,
+        }
+    };
+    // A task, not this thread: it would have to be woken for everything.
+    let mut measured = scope.spawn("run", task).await??;
+    if let Some(program) = arguments.counting_program.filter(|_| allocated.is_none()) {
+        measured.extend(again(&program).await?);
+    }
+    Ok(measured)
+}
+
+/// Does the same in another program, which measures something else.
+async fn again(program: &PathBuf) -> Result<Measured, Failure> {
+    let output = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", program.display(), output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}

@@ -1,0 +1,91 @@
+//! `informer-sync`: from before an informer is started until it has all objects, and what it holds then.
+
+use std::io;
+use std::time::Duration;
+
+use bowline_clock::{Clock, Instant};
+use clap::ValueEnum as _;
+
+use super::{
+    CLIENT_GO, CPU_S, KUBE_RS, LIVE_BYTES_PER_OBJECT, RSS_PEAK_MIB, RSS_SETTLED_MIB, Resource, Task, WALL_S,
+    row,
+};
+use crate::apiserver::load::Failure;
+use crate::process;
+use crate::report::{Compared, Row, Target};
+use crate::subject::{Measured, OURS, Work};
+
+/// What a run of ours calls the CPU of the relist.
+pub(super) const RELIST_CPU_S: &str = "relist: cpu_s";
+
+/// How long to wait between two looks at the memory.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
+fn work_of(resource: Resource, stripped: bool, n: usize) -> Work {
+    let variant = if stripped { format!("{resource} stripped n={n}") } else { format!("{resource} n={n}") };
+    let (client_go, kube_rs) = ((CLIENT_GO, Target::AtMost(0.5)), (KUBE_RS, Target::AtMost(0.5)));
+    let half: &[_] = if stripped { &[] } else { &[client_go, kube_rs] };
+    let no_more: &[_] = if stripped { &[(KUBE_RS, Target::AtMost(1.0))] } else { &[] };
+    let above_settled = [(OURS, Target::AtMost(1.15))];
+    let mut rows = vec![
+        row(&variant, CPU_S, half),
+        row(&variant, WALL_S, &[]),
+        Row { own: Some(RSS_SETTLED_MIB.name.to_owned()), ..row(&variant, RSS_PEAK_MIB, &above_settled) },
+        row(&variant, RSS_SETTLED_MIB, &[]),
+        row(&variant, LIVE_BYTES_PER_OBJECT, no_more),
+    ];
+    if !stripped {
+        rows.push(Row {
+            key: RELIST_CPU_S.to_owned(),
+            compared: Compared::Nothing,
+            own: Some(CPU_S.name.to_owned()),
+            ..row(&format!("{resource} relist n={n}"), CPU_S, &[(OURS, Target::AtMost(0.3))])
+        });
+    }
+    let mut work = super::work(&variant, Task::Sync, &[("n", n)], rows);
+    work.arguments.extend(["--resource".to_owned(), resource.to_string()]);
+    if stripped {
+        work.arguments.push("--strip".to_owned());
+    }
+    work
+}
+
+pub(super) fn work(n: usize) -> Vec<Work> {
+    let resources = Resource::value_variants().iter();
+    resources.flat_map(|resource| [false, true].map(|stripped| work_of(*resource, stripped, n))).collect()
+}
+
+/// What was used before an informer was started.
+pub(super) struct Before {
+    clock: Clock,
+    /// In a program whose allocator counts.
+    allocated: Option<fn() -> usize>,
+    held: usize,
+    cpu: f64,
+    began: Instant,
+}
+
+impl Before {
+    pub(super) fn now(clock: &Clock, allocated: Option<fn() -> usize>) -> Self {
+        let held = allocated.map_or(0, |allocated| allocated());
+        Self { clock: clock.clone(), allocated, held, cpu: process::cpu_seconds(), began: clock.now() }
+    }
+
+    /// Measures what was used until now, when all of `n` objects are there, and what is held when it has settled. In a
+    /// program whose allocator counts, that alone; in others, all but that.
+    #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
+    pub(super) async fn synced(self, n: usize) -> Result<Measured, Failure> {
+        let (cpu, wall) =
+            (process::cpu_seconds() - self.cpu, self.clock.now().since(self.began).as_secs_f64());
+        let values = if let Some(allocated) = self.allocated {
+            let live = || Ok((allocated() as f64) - self.held as f64);
+            let live = process::settled(&self.clock, BETWEEN_LOOKS, live).await?;
+            vec![(LIVE_BYTES_PER_OBJECT, live / n as f64)]
+        } else {
+            let status = |field| -> io::Result<f64> { process::status_mib_of(std::process::id(), field) };
+            let settled = process::settled(&self.clock, BETWEEN_LOOKS, || status("VmRSS")).await?;
+            vec![(CPU_S, cpu), (WALL_S, wall), (RSS_SETTLED_MIB, settled), (RSS_PEAK_MIB, status("VmHWM")?)]
+        };
+        Ok(values.into_iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect())
+    }
+}

@@ -1,0 +1,45 @@
+//! Runs the same work on Bowline and on its peers, and tells how they compare. See `README.md`.
+//!
+//! A library because it is two programs: the one that measures, and the same with an allocator that counts.
+
+mod apiserver;
+mod arguments;
+mod companion;
+mod go;
+mod informer;
+mod process;
+mod replay;
+mod report;
+mod scenario;
+mod subject;
+mod workqueue;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::apiserver::Scenario;
+use crate::arguments::{Arguments, Command};
+use crate::informer::Scenario as Informer;
+
+/// Does what the command line says. A program whose allocator counts tells how many bytes are allocated now.
+#[must_use]
+pub fn run(allocated: Option<fn() -> usize>) -> ExitCode {
+    match Arguments::parse().command {
+        Command::Workqueue(arguments) => workqueue::run(&arguments),
+        Command::WorkqueueSubject { workload, n } => workqueue::subject::main(workload, n),
+        Command::ApiserverStart(common) => apiserver::run(Scenario::Start, &common, None),
+        Command::ApiserverWrite(arguments) => apiserver::run(Scenario::Write, &arguments.common, arguments.n),
+        Command::ApiserverList(arguments) => apiserver::run(Scenario::List, &arguments.common, arguments.n),
+        Command::ApiserverWatch(arguments) => apiserver::run(Scenario::Watch, &arguments.common, arguments.n),
+        Command::ApiserverLoad(arguments) => apiserver::load::main(arguments),
+        Command::InformerSync(arguments) => informer::run(Informer::Sync, &arguments.common, arguments.n),
+        Command::InformerEvents(arguments) => informer::run(Informer::Events, &arguments.common, arguments.n),
+        Command::CacheRead(arguments) => informer::run(Informer::CacheRead, &arguments.common, arguments.n),
+        Command::InformerServer { programs, n } => informer::fill::main(programs, n),
+        Command::InformerSubject(arguments) => informer::subject::main(arguments, allocated),
+        Command::ReplayServer { n } => replay::main(n),
+        Command::ReplayCeiling { n } => replay::ceiling::main(n),
+        Command::ApiserverSubject { task, n } => apiserver::subject::main(task, n),
+    }
+}
