@@ -223,7 +223,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             Way::Streaming if error.is_about_request() => {
                 if is_of_version {
                     self.version = None;
-                } else if !error.is_denied() {
+                } else if matches!(error.code(), Some(400 | 405 | 406 | 415 | 422)) {
                     // It will not know it next time either.
                     self.settings.streaming = false;
                 }
