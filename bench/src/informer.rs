@@ -36,6 +36,9 @@ const KUBE_RS_VERSION: &str = "5.0.0";
 /// The slowest takes some ten seconds when nothing else runs.
 const LIMIT: Duration = Duration::from_secs(180);
 
+/// How long to wait between two looks at the memory of a subject.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+
 const EVENTS_PER_S: Metric = Metric { name: "events_per_s", unit: "events/s" };
 const READS_PER_S: Metric = Metric { name: "reads_per_s", unit: "reads/s" };
 const CALLBACKS: Metric = Metric { name: "callbacks", unit: "callbacks" };

@@ -8,7 +8,10 @@ use bowline_clock::Clock;
 use tokio::sync::oneshot;
 
 use super::subject::Run;
-use super::{CALLBACKS, CLIENT_GO, CPU_S, EVENTS_PER_S, KUBE_RS, RSS_PEAK_MIB, RSS_SETTLED_MIB, Task, row};
+use super::{
+    BETWEEN_LOOKS, CALLBACKS, CLIENT_GO, CPU_S, EVENTS_PER_S, KUBE_RS, RSS_PEAK_MIB, RSS_SETTLED_MIB, Task,
+    row,
+};
 use crate::apiserver::client::{Asked, Client};
 use crate::apiserver::load::Failure;
 use crate::process;
@@ -120,12 +123,14 @@ pub(super) async fn measure(run: &Run, handlers: Vec<Seen>) -> Result<Measured, 
     if let Some(sum) = sums.iter().find(|sum| **sum < wanted) {
         return Err(format!("a handler saw changes that sum up to {sum}, less than {wanted}").into());
     }
+    let peak = process::status_mib("VmHWM");
+    let settled = process::settled(&clock, BETWEEN_LOOKS, || Ok(process::status_mib("VmRSS"))).await?;
     let values = [
         (EVENTS_PER_S, run.updates as f64 / wall),
         (CALLBACKS, (run.updates * sums.len()) as f64),
         (CPU_S, cpu),
-        (RSS_PEAK_MIB, process::status_mib("VmHWM")),
-        (RSS_SETTLED_MIB, process::status_mib("VmRSS")),
+        (RSS_PEAK_MIB, peak),
+        (RSS_SETTLED_MIB, settled),
     ];
     Ok(values.into_iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect())
 }

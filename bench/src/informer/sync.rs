@@ -1,14 +1,13 @@
 //! `informer-sync`: from before an informer is started until it has all objects, and what it holds then.
 
 use std::io;
-use std::time::Duration;
 
 use bowline_clock::{Clock, Instant};
 use clap::ValueEnum as _;
 
 use super::{
-    CLIENT_GO, CPU_S, KUBE_RS, LIVE_BYTES_PER_OBJECT, RSS_PEAK_MIB, RSS_SETTLED_MIB, Resource, Task, WALL_S,
-    row,
+    BETWEEN_LOOKS, CLIENT_GO, CPU_S, KUBE_RS, LIVE_BYTES_PER_OBJECT, RSS_PEAK_MIB, RSS_SETTLED_MIB, Resource,
+    Task, WALL_S, row,
 };
 use crate::apiserver::load::Failure;
 use crate::process;
@@ -17,9 +16,6 @@ use crate::subject::{Measured, OURS, Work};
 
 /// What a run of ours calls the CPU of the relist.
 pub(super) const RELIST_CPU_S: &str = "relist: cpu_s";
-
-/// How long to wait between two looks at the memory.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 fn work_of(resource: Resource, stripped: bool, n: usize) -> Work {
     let variant = if stripped { format!("{resource} stripped n={n}") } else { format!("{resource} n={n}") };
