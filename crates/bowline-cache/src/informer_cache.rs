@@ -255,13 +255,11 @@ impl InformerCache {
                 }
             }
         };
-        match self.inner.scope.spawner().clock().timeout(limit, all).await {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                let left = waited_for.iter().filter(|(_, gone)| !gone.is_cancelled());
-                Err(SyncError::new(limit, left.flat_map(|(informer, _)| informer.not_synced()).collect()))
-            }
+        if self.inner.scope.spawner().clock().timeout(limit, all).await.is_ok() {
+            return Ok(());
         }
+        let left = waited_for.iter().filter(|(_, gone)| !gone.is_cancelled());
+        Err(SyncError::new(limit, left.flat_map(|(informer, _)| informer.not_synced()).collect()))
     }
 
     /// Each informer, by its kind and form, and what it did and has.

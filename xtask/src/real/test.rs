@@ -63,8 +63,17 @@ async fn tests(
 ) -> Result<ExitStatus, RealError> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = |source| RealError::Run { command: format!("cargo {}", TESTS.join(" ")), source };
-    let mut passed = Passed::default();
-    let mut child = Command::new(cargo)
+    let mut results = Results::default();
+    let mut command = Command::new(cargo);
+    // What cargo told this program about its own package: ring and others would be compiled again for it.
+    for (name, _) in env::vars_os() {
+        let is_of_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    let mut child = command
         .args(TESTS)
         .args(arguments)
         .env(KUBECONFIG, plane.kubeconfig())
@@ -81,13 +90,13 @@ async fn tests(
             biased;
             line = lines.next_line(), if is_told => match line.map_err(run)? {
                 Some(line) => {
-                    passed.read(&line);
+                    results.read(&line);
                     println!("{line}");
                 }
                 None => is_told = false,
             },
             status = child.wait(), if !is_told => {
-                eprintln!("real: {passed}");
+                eprintln!("real: {results}");
                 return status.map_err(run);
             }
             signal = signals.next() => pass_on(&child, signal),
@@ -97,13 +106,13 @@ async fn tests(
 
 /// How many tests passed in how many suites, by what the suites say of themselves.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Passed {
+struct Results {
     suites: usize,
     passed: usize,
     failed: usize,
 }
 
-impl Passed {
+impl Results {
     /// One line of what the tests print.
     fn read(&mut self, line: &str) {
         let Some(counts) = line.strip_prefix("test result: ") else { return };
@@ -117,7 +126,7 @@ impl Passed {
     }
 }
 
-impl fmt::Display for Passed {
+impl fmt::Display for Results {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { suites, passed, failed } = self;
         write!(f, "{} tests in {suites} suites ran, {passed} passed, {failed} failed", passed + failed)
@@ -184,16 +193,16 @@ mod tests {
 
     #[test]
     fn what_suites_say_of_themselves_is_added_up() {
-        let mut passed = Passed::default();
+        let mut results = Results::default();
         for line in [
             "running 3 tests",
             "test a ... ok",
             "test result: FAILED. 17 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.82s",
             "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.10s",
         ] {
-            passed.read(line);
+            results.read(line);
         }
-        assert_eq!(passed, Passed { suites: 2, passed: 20, failed: 2 });
-        assert_eq!(passed.to_string(), "22 tests in 2 suites ran, 20 passed, 2 failed");
+        assert_eq!(results, Results { suites: 2, passed: 20, failed: 2 });
+        assert_eq!(results.to_string(), "22 tests in 2 suites ran, 20 passed, 2 failed");
     }
 }
