@@ -215,9 +215,7 @@ impl InformerCache {
     pub fn start(&self) {
         let mut state = self.inner.lock();
         state.running.get_or_insert_default();
-        for entry in state.informers.values() {
-            entry.informer.start();
-        }
+        state.start_all();
     }
 
     /// Stops all informers. They can be started again.
@@ -231,8 +229,9 @@ impl InformerCache {
         };
         join_all(informers.iter().map(|informer| informer.stop())).await;
         // Who started it again meanwhile may have found informers that were still running, and are not now.
-        if self.inner.lock().running.is_some() {
-            self.start();
+        let state = self.inner.lock();
+        if state.running.is_some() {
+            state.start_all();
         }
     }
 
@@ -296,6 +295,14 @@ impl InformerCache {
             () = running.cancelled() => return Err(CacheError::NotStarted { kind: kind.to_string() }),
         }
         Ok(informer)
+    }
+}
+
+impl State {
+    fn start_all(&self) {
+        for entry in self.informers.values() {
+            entry.informer.start();
+        }
     }
 }
 

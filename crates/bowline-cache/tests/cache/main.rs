@@ -3,6 +3,7 @@
 
 mod chaos;
 mod managed_fields;
+mod threads;
 mod time;
 #[path = "../real/traffic.rs"]
 #[expect(dead_code, reason = "the other suite reads more of what was asked")]
