@@ -212,6 +212,22 @@ fn a_watch_that_says_410_is_followed_by_a_list_at_what_is_known() {
 }
 
 #[test]
+fn an_error_that_comes_along_with_the_end_of_a_list_does_not_undo_the_list() {
+    for (code, then) in [(410, "stream@5"), (500, "watch@5")] {
+        Lab::run(28, |lab| async move {
+            let first = beginning().concat() + &error(code, "AsItIs");
+            let script = in_a_row(&lab, vec![Answer::Open(vec![first]), Answer::Open(vec![initial_end(9)])]);
+            let informer = lab.informer(&script);
+            informer.start();
+            lab.until("it asks again", || script.asked().len() == 2).await;
+            assert_eq!(script.asked(), ["stream", then]);
+            assert!(informer.has_synced());
+            assert!(informer.stats().lists >= 1, "it was listed all the same");
+        });
+    }
+}
+
+#[test]
 fn a_watch_that_says_anything_else_is_opened_again() {
     for (code, reason) in [(500, "InternalError"), (429, "TooManyRequests"), (504, "Timeout")] {
         Lab::run(11, |lab| async move {
