@@ -151,6 +151,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         }
     }
 
+    /// Does not go back behind a version that is known here already: a server that is behind others may be asked.
+    pub(crate) fn since(mut self, version: Option<String>) -> Self {
+        self.version = version;
+        self
+    }
+
     /// Until it is dropped.
     pub(crate) async fn run(mut self) {
         let mut state = State::List(self.first_way());

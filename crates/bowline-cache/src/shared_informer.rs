@@ -342,6 +342,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             self.settings,
             spawner,
         )
+        .since(self.lock().versions[number].clone())
     }
 
     /// Applies what comes, and says when it is time to tell everything again.

@@ -578,3 +578,27 @@ fn a_watch_that_lasted_is_opened_again_at_once() {
         assert_eq!(informer.stats().failures, 0);
     });
 }
+
+#[test]
+fn a_restart_asks_for_nothing_older_than_what_is_known() {
+    for (streaming, asked) in
+        [(true, ["stream", "stream@6"].as_slice()), (false, ["list@0", "watch@5", "list@6"].as_slice())]
+    {
+        Lab::run(29, |lab| async move {
+            let all = list(5, &[object("a", 1, 5, "1")]);
+            let script = lab.script(move |_, asked| match asked {
+                Asked::Stream { .. } => Answer::Open([beginning(), vec![modified("a", 1, 6, "2")]].concat()),
+                Asked::List { .. } => Answer::Ended(vec![all.clone()]),
+                Asked::Watch { .. } => Answer::Open(vec![modified("a", 1, 6, "2")]),
+            });
+            let builder = lab.builder().streaming_lists(streaming);
+            let informer = builder.source(bowline_cache::Namespaces::All, script.clone()).build().unwrap();
+            informer.start();
+            lab.until("it is there", || values(&informer) == pairs([("a", "2")])).await;
+            informer.stop().await;
+            informer.start();
+            lab.sleep(Duration::from_millis(10)).await;
+            assert_eq!(script.asked()[..asked.len()], *asked);
+        });
+    }
+}
