@@ -44,6 +44,13 @@ struct Resync {
     next: Mutex<Instant>,
 }
 
+impl<K> Listener<K> {
+    /// Nothing is told any more.
+    pub(crate) fn close(&self) {
+        self.closed.cancel();
+    }
+}
+
 impl<K: Resource + Send + Sync + 'static> Listener<K> {
     pub(crate) fn new(name: String, resync: Option<Duration>, now: Instant) -> Self {
         Self {

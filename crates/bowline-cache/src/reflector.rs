@@ -17,6 +17,8 @@ use crate::decode::{Frames, ListReader, WatchFrame};
 use crate::delta_fifo::{Delta, DeltaFifo, Replaced};
 use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, WatchOptions};
 use crate::metrics::Metrics;
+use crate::namespaces::Namespaces;
+use bowline_machinery::ObjectKey;
 pub(crate) use decoder::{Decoder, Transform};
 use decoder::{Late, Listed};
 pub(crate) use health::Health;
@@ -46,6 +48,7 @@ pub(crate) type ErrorHook = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 /// Keeps up with one part of what an informer covers.
 pub(crate) struct Reflector<K> {
     pub(crate) part: usize,
+    pub(crate) namespaces: Namespaces,
     pub(crate) list_watch: Arc<dyn ListWatch>,
     pub(crate) decoder: Arc<Decoder<K>>,
     pub(crate) fifo: Arc<DeltaFifo<K>>,
@@ -118,6 +121,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
     #[expect(clippy::too_many_arguments, reason = "made in one place, from what an informer holds")]
     pub(crate) fn new(
         part: usize,
+        namespaces: Namespaces,
         list_watch: Arc<dyn ListWatch>,
         decoder: Arc<Decoder<K>>,
         fifo: Arc<DeltaFifo<K>>,
@@ -130,6 +134,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let backoff = Backoff::new(spawner.clock().clone());
         Self {
             part,
+            namespaces,
             list_watch,
             decoder,
             fifo,
@@ -144,6 +149,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             listed: None,
             broken_off: 0,
         }
+    }
+
+    /// Does not go back behind a version that is known here already: a server that is behind others may be asked.
+    pub(crate) fn since(mut self, version: Option<String>) -> Self {
+        self.version = version;
+        self
     }
 
     /// Until it is dropped.
@@ -347,8 +358,6 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                     WatchFrame::Bookmark { resource_version, initial_events_end: true } => {
                         let version = resource_version.into_owned();
                         self.replace(listed, late, version).await?;
-                        // What came along with the bookmark.
-                        self.take_frames(&mut following).await?;
                         self.health.enter(Phase::Watching);
                         return Ok(State::Follow(following));
                     }
@@ -407,6 +416,9 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         resource_version: String,
     ) -> Result<(), ListWatchError> {
         let (items, unreadable) = listed.finish(late).await?;
+        // What is set aside later is not to be forgotten when this list is applied: it is forgotten here.
+        let is_there = |key: &ObjectKey| !self.namespaces.contains(key) || unreadable.contains(key);
+        self.decoder.shelf.retain(is_there);
         self.version = Some(resource_version.clone());
         let replaced = Delta::Replaced(Replaced { part: self.part, items, unreadable, resource_version });
         self.fifo.push([replaced]).await;
@@ -416,7 +428,16 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
     /// Follows a watch until it is over.
     async fn follow(&mut self, following: &mut Following) -> End {
         loop {
-            let left = following.deadline.since(self.clock().now());
+            // At first, what came along with the end of a list.
+            if let Err(error) = self.take_frames(following).await {
+                return End::Broken(error);
+            }
+            let now = self.clock().now();
+            if now >= following.deadline {
+                // A server that goes on sending has forgotten its own time; it is asked again.
+                return End::Over;
+            }
+            let left = following.deadline.since(now);
             let piece = match self.clock().timeout(left, following.stream.next()).await {
                 Ok(Some(Ok(piece))) => piece,
                 Ok(Some(Err(error))) => return End::Broken(error),
@@ -426,13 +447,6 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                 }
             };
             following.frames.push(piece);
-            if let Err(error) = self.take_frames(following).await {
-                return End::Broken(error);
-            }
-            if self.clock().now() >= following.deadline {
-                // A server that goes on sending has forgotten its own time; it is asked again.
-                return End::Over;
-            }
         }
     }
 

@@ -332,6 +332,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         let part = &self.parts[number];
         Reflector::new(
             number,
+            part.namespaces.clone(),
             part.list_watch.clone(),
             self.decoder.clone(),
             self.fifo.clone(),
@@ -341,6 +342,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             self.settings,
             spawner,
         )
+        .since(self.lock().versions[number].clone())
     }
 
     /// Applies what comes, and says when it is time to tell everything again.
@@ -394,12 +396,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                         let part = replaced.part;
                         let is_first = listeners.versions[part].is_none() && !seen[part].is_whole();
                         seen[part] = Seen::Version(replaced.resource_version.clone());
-                        let namespaces = &self.parts[part].namespaces;
-                        let unreadable = &replaced.unreadable;
-                        self.decoder
-                            .shelf
-                            .retain(|key| !namespaces.contains(key) || unreadable.contains(key));
-                        applying.replaced(replaced, namespaces, is_first);
+                        applying.replaced(replaced, &self.parts[part].namespaces, is_first);
                     }
                     Delta::Bookmark { part, resource_version } => {
                         seen[part] = Seen::Version(resource_version);
@@ -514,8 +511,9 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         stats.set_aside = self.decoder.shelf.all().len();
         stats.set_aside_total = self.decoder.shelf.total();
         let listeners = self.lock();
-        stats.handlers = listeners.all.iter().filter(|listener| !listener.is_closed()).count();
-        stats.backlog = listeners.all.iter().map(|listener| listener.waiting()).max().unwrap_or(0);
+        let open = || listeners.all.iter().filter(|listener| !listener.is_closed());
+        stats.handlers = open().count();
+        stats.backlog = open().map(|listener| listener.waiting()).max().unwrap_or(0);
         stats
     }
 
@@ -526,6 +524,15 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who waits for events, or for a handler to be in sync, learns that there is nothing more to wait for.
+impl<K> Drop for Shared<K> {
+    fn drop(&mut self) {
+        for listener in &lock(&self.listeners).all {
+            listener.close();
+        }
+    }
 }
 
 impl<K> Clone for SharedInformer<K> {

@@ -212,6 +212,22 @@ fn a_watch_that_says_410_is_followed_by_a_list_at_what_is_known() {
 }
 
 #[test]
+fn an_error_that_comes_along_with_the_end_of_a_list_does_not_undo_the_list() {
+    for (code, then) in [(410, "stream@5"), (500, "watch@5")] {
+        Lab::run(28, |lab| async move {
+            let first = beginning().concat() + &error(code, "AsItIs");
+            let script = in_a_row(&lab, vec![Answer::Open(vec![first]), Answer::Open(vec![initial_end(9)])]);
+            let informer = lab.informer(&script);
+            informer.start();
+            lab.until("it asks again", || script.asked().len() == 2).await;
+            assert_eq!(script.asked(), ["stream", then]);
+            assert!(informer.has_synced());
+            assert!(informer.stats().lists >= 1, "it was listed all the same");
+        });
+    }
+}
+
+#[test]
 fn a_watch_that_says_anything_else_is_opened_again() {
     for (code, reason) in [(500, "InternalError"), (429, "TooManyRequests"), (504, "Timeout")] {
         Lab::run(11, |lab| async move {
@@ -561,4 +577,28 @@ fn a_watch_that_lasted_is_opened_again_at_once() {
         assert_eq!(script.asked()[1], "watch@5");
         assert_eq!(informer.stats().failures, 0);
     });
+}
+
+#[test]
+fn a_restart_asks_for_nothing_older_than_what_is_known() {
+    for (streaming, asked) in
+        [(true, ["stream", "stream@6"].as_slice()), (false, ["list@0", "watch@5", "list@6"].as_slice())]
+    {
+        Lab::run(29, |lab| async move {
+            let all = list(5, &[object("a", 1, 5, "1")]);
+            let script = lab.script(move |_, asked| match asked {
+                Asked::Stream { .. } => Answer::Open([beginning(), vec![modified("a", 1, 6, "2")]].concat()),
+                Asked::List { .. } => Answer::Ended(vec![all.clone()]),
+                Asked::Watch { .. } => Answer::Open(vec![modified("a", 1, 6, "2")]),
+            });
+            let builder = lab.builder().streaming_lists(streaming);
+            let informer = builder.source(bowline_cache::Namespaces::All, script.clone()).build().unwrap();
+            informer.start();
+            lab.until("it is there", || values(&informer) == pairs([("a", "2")])).await;
+            informer.stop().await;
+            informer.start();
+            lab.sleep(Duration::from_millis(10)).await;
+            assert_eq!(script.asked()[..asked.len()], *asked);
+        });
+    }
 }

@@ -110,7 +110,7 @@ fn what_was_lost_without_a_trace_is_found_by_the_next_list() {
         let (witness, registration) = Witness::of(&informer);
         assert!(registration.synced().await);
         witness.forget();
-        world.faults.on_frame(|frame| (frame.name != "").then_some(FrameVerdict::Skip));
+        world.faults.on_frame(|frame| (!frame.name.is_empty()).then_some(FrameVerdict::Skip));
         world.delete("gone").await;
         world.update("old", "2").await;
         world.create("new", "1").await;
@@ -226,7 +226,9 @@ fn look(informer: &SharedInformer<ConfigMap>) -> Found {
     let found = Found::default();
     let (seen, indexer) = (found.clone(), informer.indexer().clone());
     informer.add_handler(move |_: &Event<ConfigMap>| {
-        seen.lock().unwrap().push(indexer.list().iter().map(|object| object.name_any()).collect());
+        seen.lock()
+            .expect("nobody panics with it")
+            .push(indexer.list().iter().map(|object| object.name_any()).collect());
     });
     found
 }

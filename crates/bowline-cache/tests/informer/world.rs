@@ -87,7 +87,7 @@ impl Hook for Tampering {
     fn frame<'a>(&'a self, _: &'a Call, frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
         Box::pin(async move {
             while self.faults.lock().stalled {
-                self.clock.sleep(Duration::from_millis(100)).await;
+                self.clock.sleep(Duration::from_secs(1)).await;
             }
             self.faults.lock().on_frame.as_mut().and_then(|decide| decide(&frame)).unwrap_or_default()
         })
@@ -221,11 +221,11 @@ impl World {
 
 /// Waits for something to become true, for more than half an hour.
 pub(crate) async fn until(clock: &Clock, what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..100_000 {
+    for turn in 0..20_000 {
         if is_so() {
             return;
         }
-        clock.sleep(Duration::from_millis(20)).await;
+        clock.sleep(Duration::from_millis(if turn < 500 { 20 } else { 200 })).await;
     }
     panic!("waited for too long until {what}");
 }

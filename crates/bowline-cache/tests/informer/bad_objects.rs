@@ -1,0 +1,237 @@
+//! Objects that cannot be read: set aside, seen, and of no harm to the others.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline_cache::{Namespaces, SharedInformer};
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use k8s_openapi::api::core::v1::ConfigMap;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Metadata, Subscriber};
+
+use crate::script::{Answer, Lab, Script, added, error, initial_end, line, list, object, pairs, raw, values};
+use crate::world::{Witness, World, value};
+
+/// A source whose first watch is told what to say; further ones say what is given.
+fn live(lab: &Lab, mut then: Vec<Answer>) -> (UnboundedSender<String>, Script) {
+    let (sender, receiver) = unbounded();
+    let mut receiver = Some(receiver);
+    then.reverse();
+    let script = lab.script(move |_, _| match receiver.take() {
+        Some(receiver) => Answer::Live(receiver),
+        None => then.pop().unwrap_or_else(|| Answer::Open(Vec::new())),
+    });
+    (sender, script)
+}
+
+/// A config map whose data is a number.
+fn bad(name: &str, version: u64) -> String {
+    raw(name, 1, version, "5")
+}
+
+fn aside(informer: &SharedInformer<ConfigMap>) -> Vec<String> {
+    informer.set_aside().iter().map(|aside| format!("{}@{}", aside.key, aside.resource_version)).collect()
+}
+
+#[test]
+fn a_bad_object_is_set_aside_and_the_others_go_on() {
+    Lab::run(1, |lab| async move {
+        let (sender, script) = live(&lab, Vec::new());
+        let informer = lab.informer(&script);
+        let (witness, registration) = Witness::of(&informer);
+        informer.start();
+        let all =
+            [added("a", 1, 1, "1"), line("ADDED", &bad("bad", 2)), added("b", 1, 3, "1"), initial_end(3)];
+        sender.unbounded_send(all.concat()).unwrap();
+        assert!(registration.synced().await);
+        assert_eq!(witness.told(), ["+a=1*", "+b=1*"]);
+        assert_eq!(aside(&informer), ["default/bad@2"]);
+        assert!(informer.set_aside()[0].error.contains("expected a map"), "{:?}", informer.set_aside());
+        assert_eq!((informer.stats().set_aside, informer.stats().set_aside_total), (1, 1));
+        assert_eq!(script.asked(), ["stream"], "it is no reason to ask again");
+
+        // It is good now.
+        sender.unbounded_send(line("MODIFIED", &object("bad", 1, 4, "1"))).unwrap();
+        lab.until("it is told", || witness.count() == 3).await;
+        assert_eq!(witness.told()[2], "+bad=1");
+        assert_eq!((aside(&informer), informer.stats().set_aside_total), (vec![], 1));
+
+        // And bad again: what could be read stays.
+        sender.unbounded_send(line("MODIFIED", &bad("bad", 5)) + &added("c", 1, 6, "1")).unwrap();
+        lab.until("the other is told", || witness.count() == 4).await;
+        assert_eq!(values(&informer)["bad"], "1");
+        assert_eq!(aside(&informer), ["default/bad@5"]);
+
+        // Its end is its end.
+        sender.unbounded_send(line("DELETED", &bad("bad", 7))).unwrap();
+        lab.until("it is told", || witness.count() == 5).await;
+        assert_eq!(witness.told()[4], "-bad=1?");
+        assert_eq!(aside(&informer), [""; 0]);
+        assert_eq!(informer.stats().failures, 0);
+    });
+}
+
+#[test]
+fn a_bad_object_that_nobody_was_told_of_goes_without_a_word() {
+    Lab::run(2, |lab| async move {
+        let (sender, script) = live(&lab, Vec::new());
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        sender.unbounded_send(line("ADDED", &bad("bad", 2)) + &initial_end(3)).unwrap();
+        informer.synced().await;
+        sender.unbounded_send(line("DELETED", &bad("bad", 4)) + &added("a", 1, 5, "1")).unwrap();
+        lab.until("the other is told", || witness.count() == 1).await;
+        assert_eq!((witness.told(), aside(&informer)), (vec!["+a=1".to_owned()], vec![]));
+    });
+}
+
+#[test]
+fn a_list_does_not_delete_what_it_could_not_read() {
+    Lab::run(3, |lab| async move {
+        let again = [line("ADDED", &bad("kept", 5)), initial_end(9)].concat();
+        let (sender, script) = live(&lab, vec![Answer::Open(vec![again])]);
+        let informer = lab.informer(&script);
+        let (witness, registration) = Witness::of(&informer);
+        informer.start();
+        let all = [added("gone", 1, 1, "1"), added("kept", 1, 2, "1"), initial_end(3)];
+        sender.unbounded_send(all.concat()).unwrap();
+        assert!(registration.synced().await);
+        sender.unbounded_send(error(410, "Expired")).unwrap();
+        lab.until("it is listed again", || informer.stats().lists == 2).await;
+        lab.until("it is told", || witness.count() == 3).await;
+        assert_eq!(witness.told()[2], "-gone=1?");
+        assert_eq!(values(&informer), pairs([("kept", "1")]));
+        assert_eq!(aside(&informer), ["default/kept@5"]);
+    });
+}
+
+#[test]
+fn a_list_forgets_bad_objects_that_are_gone() {
+    Lab::run(4, |lab| async move {
+        let again = [added("a", 1, 5, "1"), initial_end(9)].concat();
+        let (sender, script) = live(&lab, vec![Answer::Open(vec![again])]);
+        let informer = lab.informer(&script);
+        informer.start();
+        sender.unbounded_send(line("ADDED", &bad("bad", 2)) + &initial_end(3)).unwrap();
+        informer.synced().await;
+        assert_eq!(aside(&informer).len(), 1);
+        sender.unbounded_send(error(410, "Expired")).unwrap();
+        lab.until("it is listed again", || informer.indexer().len() == 1).await;
+        assert_eq!(aside(&informer), [""; 0]);
+    });
+}
+
+#[test]
+fn a_bad_object_right_behind_a_list_stays_set_aside() {
+    Lab::run(5, |lab| async move {
+        let (sender, script) = live(&lab, Vec::new());
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        // All in one piece: it is read before the list is applied.
+        let all =
+            [added("a", 1, 1, "1"), initial_end(1), line("ADDED", &bad("bad", 2)), added("b", 1, 3, "1")];
+        sender.unbounded_send(all.concat()).unwrap();
+        lab.until("all is told", || witness.count() == 2).await;
+        assert_eq!(aside(&informer), ["default/bad@2"]);
+    });
+}
+
+#[test]
+fn an_object_without_a_name_is_counted_and_passed_over() {
+    Lab::run(6, |lab| async move {
+        let items =
+            [object("a", 1, 1, "1"), r#"{"metadata":{"labels":{}}}"#.to_owned(), object("b", 1, 2, "1")];
+        let script = lab.script(move |number, _| match number {
+            0 => Answer::Ended(vec![list(5, &items)]),
+            _ => Answer::Open(Vec::new()),
+        });
+        let informer = lab.builder().streaming_lists(false).source(Namespaces::All, script).build().unwrap();
+        informer.start();
+        informer.wait_for_sync(Duration::from_secs(1)).await.unwrap();
+        assert_eq!(values(&informer), pairs([("a", "1"), ("b", "1")]));
+        assert_eq!(informer.stats().set_aside_total, 1);
+    });
+}
+
+#[test]
+fn a_transform_that_panics_sets_the_object_aside() {
+    World::run(7, |world| async move {
+        for (name, value) in [("a", "good"), ("b", "bad"), ("c", "good")] {
+            world.create(name, value).await;
+        }
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = runs.clone();
+        let informer = world.informer_with(|builder| {
+            builder.transform(move |map: &mut ConfigMap| {
+                count.fetch_add(1, Ordering::Relaxed);
+                assert!(value(map) != "bad", "as the test wants it");
+                map.metadata.labels = Some([("transformed".to_owned(), "yes".to_owned())].into());
+            })
+        });
+        let (witness, registration) = Witness::of(&informer);
+        informer.start();
+        assert!(registration.synced().await);
+        assert_eq!(witness.told(), ["+a=good*", "+c=good*"]);
+        assert_eq!(aside(&informer).len(), 1);
+        assert!(informer.set_aside()[0].error.contains("as the test wants it"));
+        let all = informer.indexer().list();
+        assert!(all.iter().all(|map| map.metadata.labels.is_some()));
+        assert_eq!(runs.load(Ordering::Relaxed), 3);
+        world.update("b", "good").await;
+        world.until("it is told", || witness.count() == 3).await;
+        assert_eq!((aside(&informer), runs.load(Ordering::Relaxed)), (vec![], 4));
+    });
+}
+
+/// Counts warnings that an object was set aside.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Text(String);
+        impl Visit for Text {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                use std::fmt::Write as _;
+                let _ = write!(self.0, "{field}={value:?} ");
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.lock().expect("nobody panics with it").push(text.0);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn a_bad_object_is_complained_about_once() {
+    let warnings = Warnings::default();
+    let _guard = tracing::subscriber::set_default(warnings.clone());
+    Lab::run(8, |lab| async move {
+        let again =
+            || Answer::Open(vec![line("ADDED", &bad("bad", 2)), initial_end(3), error(410, "Expired")]);
+        let (sender, script) = live(&lab, vec![again(), again()]);
+        let informer = lab.informer(&script);
+        informer.start();
+        sender
+            .unbounded_send(line("ADDED", &bad("bad", 2)) + &initial_end(3) + &error(410, "Expired"))
+            .unwrap();
+        lab.until("it is listed again", || informer.stats().set_aside_total == 3).await;
+    });
+    let warnings = warnings.0.lock().unwrap();
+    let about: Vec<_> = warnings.iter().filter(|text| text.contains("default/bad")).collect();
+    assert_eq!(about.len(), 1, "{about:?}");
+}
