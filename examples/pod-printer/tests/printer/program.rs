@@ -1,7 +1,7 @@
 //! The program, from its start to its end.
 
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::process::{Command, Stdio};
+use std::io::{BufRead as _, BufReader, Lines, Read as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 fn pod_printer() -> Command {
     Command::new(env!("CARGO_BIN_EXE_pod-printer"))
@@ -30,23 +30,49 @@ fn without_arguments_it_plays_the_demo_and_ends() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_ends_it_cleanly() {
-    for signal in ["INT", "TERM"] {
-        let mut program =
-            pod_printer().arg("--watch").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
-        let your_turn =
-            lines.find(|line| line.as_ref().unwrap().starts_with("-- your turn:")).unwrap().unwrap();
-        let kubeconfig = your_turn.split(' ').nth(5).unwrap();
-        assert!(std::path::Path::new(kubeconfig).exists(), "{kubeconfig}");
+fn it_stays_for_kubectl_and_a_signal_ends_it_cleanly() {
+    let mut program = Running::start(&["--watch"]);
+    let your_turn = program.line_with("-- your turn:");
+    let kubeconfig = your_turn.split(' ').nth(5).unwrap();
 
-        let killed = Command::new("kill").args(["-s", signal, &program.id().to_string()]).status().unwrap();
-        assert!(killed.success());
-        assert!(program.wait().unwrap().success());
+    // The server that it has put on a socket is as good as a real one for another.
+    let mut other = Running::start(&["--kubeconfig", kubeconfig, "--namespace", "kube-system"]);
+    other.line_with("Pod kube-system/mypod does not exist anymore");
+    other.end("TERM");
+
+    program.end("INT");
+    assert!(!std::path::Path::new(kubeconfig).exists(), "{kubeconfig}");
+}
+
+/// The program, while it runs.
+#[cfg(unix)]
+struct Running {
+    program: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+#[cfg(unix)]
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = pod_printer();
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut program = command.spawn().expect("it can be started");
+        let lines = BufReader::new(program.stdout.take().expect("a pipe")).lines();
+        Self { program, lines }
+    }
+
+    fn line_with(&mut self, start: &str) -> String {
+        let mut lines = self.lines.by_ref().map(|line| line.expect("text"));
+        lines.find(|line| line.starts_with(start)).expect("it comes before the end")
+    }
+
+    fn end(mut self, signal: &str) {
+        let killed = Command::new("kill").args(["-s", signal, &self.program.id().to_string()]).status();
+        assert!(killed.expect("there is a program of that name").success());
+        assert!(self.program.wait().expect("it ends").success());
         let mut logged = String::new();
-        program.stderr.take().unwrap().read_to_string(&mut logged).unwrap();
+        self.program.stderr.take().expect("a pipe").read_to_string(&mut logged).expect("text");
         assert!(logged.ends_with("INFO stopped\n"), "{logged}");
-        assert!(!std::path::Path::new(kubeconfig).exists(), "{kubeconfig}");
     }
 }
 

@@ -58,12 +58,13 @@ fn what_is_in_line_when_it_is_stopped_is_still_worked_on() {
     World::run(|world| async move {
         let (stop, running) = world.start();
         world.settle().await;
-        for number in 0..100 {
+        // More than a worker does before others get a turn.
+        for number in 0..10_000 {
             world.controller.queue().add(format!("default/pod-{number}"));
         }
         stop.send_replace(true);
         running.await.unwrap().unwrap();
-        assert_eq!(world.paper.printed().len(), 100);
+        assert_eq!(world.paper.printed().len(), 10_000);
     });
 }
 

@@ -15,6 +15,9 @@ use pod_printer::{Controller, Print};
 use serde_json::json;
 use tokio::sync::watch;
 
+/// How long a test may take, in simulated time.
+const PATIENCE: Duration = Duration::from_secs(2 * 3600);
+
 /// Decides whether a line can be printed.
 type Decide = Box<dyn FnMut(&str) -> bool + Send>;
 
@@ -48,7 +51,11 @@ impl World {
         let subscriber = lines.with_writer(move || written.clone()).finish();
         // A simulation is one thread.
         tracing::subscriber::with_default(subscriber, || {
-            Simulation::new(1).run(|clock| test(Self::new(clock, log)));
+            Simulation::new(1).run(|clock| async move {
+                // What never comes is a failure, not a test that never ends.
+                let ended = clock.timeout(PATIENCE, test(Self::new(clock.clone(), log))).await;
+                ended.expect("the test ends");
+            });
         });
     }
 
