@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
 use crate::handler::Handler;
+use crate::reflector::panic_message;
 use backlog::{Backlog, Batch, Taken};
 
 /// After so many callbacks others on the thread get a turn.
@@ -134,8 +135,7 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
 
     fn panicked(&self, event: &Event<K>, panic: &(dyn Any + Send)) {
         self.panics.fetch_add(1, Ordering::Relaxed);
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why");
+        let text = panic_message(panic);
         tracing::error!(
             handler = self.name,
             ?event,

@@ -4,6 +4,7 @@
 
 mod decoder;
 mod health;
+mod reading;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,19 +20,17 @@ use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, Watc
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use bowline_machinery::ObjectKey;
-pub(crate) use decoder::{Decoder, Transform};
+pub(crate) use decoder::{Decoder, Transform, panic_message};
 use decoder::{Late, Listed};
 pub(crate) use health::Health;
 pub use health::Phase;
+use reading::{Reading, SILENCE};
 
 /// A watch lasts at least this long by the server's clock, and up to twice this.
 const WATCH: Duration = Duration::from_secs(300);
 
 /// So long after the server should have ended a watch, nobody is believed to be there any more.
 const GRACE: Duration = Duration::from_secs(30);
-
-/// A server that has not answered, or sent nothing more of a list, for so long is not believed to be there any more.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// A watch that ended earlier than this and had nothing to say is a failure.
 const SHORT: Duration = Duration::from_secs(1);
@@ -177,6 +176,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                         self.broken_off = 0;
                         let now = self.clock().now();
                         self.listed = Some(now);
+                        tracing::debug!(took = ?now.since(began), version = self.version, "listed");
                         self.metrics.listed(now.since(began));
                         self.health.listed();
                         next
@@ -311,8 +311,13 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
     }
 
     fn report(&self, error: &ListWatchError) {
+        // A server that is away for an hour is not worth a line for each attempt.
+        if self.health.failed(error) {
+            tracing::warn!(%error, "cannot list or watch; will try again");
+        } else {
+            tracing::debug!(%error, "still cannot list or watch");
+        }
         self.metrics.failed();
-        self.health.failed(error);
         if let Some(hook) = &self.on_error {
             hook(error);
         }
@@ -343,12 +348,13 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let mut listed = Listed::new(self.decoder.clone(), self.spawner.clone());
         // What changed while the server was still telling what there is; from then on, all.
         let mut late = Vec::new();
+        let mut reading = Reading::new(self.clock());
         loop {
-            let piece = self.in_time(SILENCE, following.stream.next()).await?;
+            let piece = reading.next(&mut following.stream).await?;
             if self.clock().now() >= following.deadline {
                 return Err(ListWatchError::Silent(following.deadline.since(following.opened)));
             }
-            let Some(piece) = piece.transpose()? else {
+            let Some(piece) = piece else {
                 return Err(ListWatchError::Malformed("a list ended before it was whole".to_owned()));
             };
             following.frames.push(piece);
@@ -386,11 +392,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let limit = (way == Way::Pages).then_some(self.settings.page);
         let mut options = ListOptions { resource_version, limit, continue_token: None };
         let mut listed = Listed::new(self.decoder.clone(), self.spawner.clone());
+        let mut reading = Reading::new(self.clock());
         loop {
             let mut stream = self.in_time(SILENCE, self.list_watch.list(&options)).await??;
             let mut reader = ListReader::default();
-            while let Some(piece) = self.in_time(SILENCE, stream.next()).await? {
-                reader.push(piece?);
+            while let Some(piece) = reading.next(&mut stream).await? {
+                reader.push(piece);
                 while let Some(item) = reader.next_item().map_err(malformed)? {
                     listed.offer(item);
                 }
@@ -427,24 +434,27 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
 
     /// Follows a watch until it is over.
     async fn follow(&mut self, following: &mut Following) -> End {
+        let mut deadline = self.clock().sleep_until(following.deadline);
         loop {
             // At first, what came along with the end of a list.
             if let Err(error) = self.take_frames(following).await {
                 return End::Broken(error);
             }
-            let now = self.clock().now();
-            if now >= following.deadline {
+            if self.clock().now() >= following.deadline {
                 // A server that goes on sending has forgotten its own time; it is asked again.
                 return End::Over;
             }
-            let left = following.deadline.since(now);
-            let piece = match self.clock().timeout(left, following.stream.next()).await {
-                Ok(Some(Ok(piece))) => piece,
-                Ok(Some(Err(error))) => return End::Broken(error),
-                Ok(None) => return End::Over,
-                Err(_) => {
+            let piece = tokio::select! {
+                biased;
+                piece = following.stream.next() => piece,
+                () = &mut deadline => {
                     return End::Broken(ListWatchError::Silent(following.deadline.since(following.opened)));
                 }
+            };
+            let piece = match piece {
+                Some(Ok(piece)) => piece,
+                Some(Err(error)) => return End::Broken(error),
+                None => return End::Over,
             };
             following.frames.push(piece);
         }

@@ -7,14 +7,17 @@ mod sync;
 
 use std::fmt;
 use std::future::pending;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Scope, Spawner};
+use futures::FutureExt as _;
 use kube::Resource;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::delta_fifo::{Delta, DeltaFifo};
 use crate::event::Event;
@@ -28,7 +31,7 @@ use crate::listener::{Listener, Registration, Subscription};
 use crate::lister::Lister;
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
-use crate::reflector::{Decoder, ErrorHook, Health, Phase, Reflector, Settings};
+use crate::reflector::{Decoder, ErrorHook, Health, Phase, Reflector, Settings, panic_message};
 use crate::set_aside::SetAside;
 use applying::Applying;
 pub use builder::{InformerBuilder, InformerError};
@@ -36,6 +39,9 @@ pub use sync::{NotSynced, SyncError};
 
 /// How long a stop waits for what is running.
 const STOPPING: Duration = Duration::from_secs(30);
+
+/// How long a reflector that panicked rests.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// Keeps all objects of a kind, as far as it is told to, and tells handlers what happens to them.
 ///
@@ -66,6 +72,8 @@ struct Shared<K> {
     decoder: Arc<Decoder<K>>,
     parts: Vec<Part>,
     listeners: Mutex<Listeners<K>>,
+    /// Held by the task that applies what comes.
+    applying: tokio::sync::Mutex<()>,
     /// When the time of the next resync may be another.
     resyncs: Notify,
     /// When everything was listed once.
@@ -236,14 +244,17 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         let scope = self.tasks.spawner.scope("informer");
         let cancelled = scope.cancellation();
         for number in 0..self.shared.parts.len() {
-            let (reflector, cancelled) = (self.shared.reflector(number, scope.spawner()), cancelled.clone());
-            scope.spawn("reflector", async move {
+            let (shared, spawner, cancelled) = (self.shared.clone(), scope.spawner(), cancelled.clone());
+            let namespaces = &shared.parts[number].namespaces;
+            let span = tracing::info_span!("reflector", kind = %shared.kind, %namespaces);
+            let reflecting = async move {
                 tokio::select! {
                     biased;
                     () = cancelled.cancelled() => {}
-                    () = reflector.run() => {}
+                    () = shared.reflect(number, spawner) => {}
                 }
-            });
+            };
+            scope.spawn("reflector", reflecting.instrument(span));
         }
         let shared = self.shared.clone();
         scope.spawn("applying", async move {
@@ -265,8 +276,10 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
             if !drained.is_clean() {
                 tracing::warn!(kind = %self.shared.kind, left = ?drained.left(), "an informer did not stop in time");
             }
-            for part in &self.shared.parts {
-                part.health.enter(Phase::Stopped);
+            if !self.is_running() {
+                for part in &self.shared.parts {
+                    part.health.enter(Phase::Stopped);
+                }
             }
         }
     }
@@ -345,8 +358,21 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         .since(self.lock().versions[number].clone())
     }
 
+    /// Keeps up with one part. What it was given by others (metrics, hooks) may panic, and everything is listed again then.
+    async fn reflect(&self, number: usize, spawner: Spawner) {
+        loop {
+            let reflector = self.reflector(number, spawner.clone());
+            if let Err(panic) = AssertUnwindSafe(reflector.run()).catch_unwind().await {
+                tracing::error!(panic = panic_message(&*panic), "a reflector panicked, and begins again");
+                self.clock.sleep(AFTER_PANIC).await;
+            }
+        }
+    }
+
     /// Applies what comes, and says when it is time to tell everything again.
     async fn run(&self) {
+        // One that was stopped a moment ago may not have ended.
+        let _alone = self.applying.lock().await;
         let mut is_sync_waiting = false;
         loop {
             let next_resync = self.lock().all.iter().filter_map(|listener| listener.next_resync()).min();

@@ -85,10 +85,14 @@ impl Health {
         self.lock().heard = Some(self.clock.now());
     }
 
-    pub(crate) fn failed(&self, error: &ListWatchError) {
+    /// Whether this is another failure than the last one.
+    pub(crate) fn failed(&self, error: &ListWatchError) -> bool {
+        let error = Some(error.to_string());
         let mut state = self.lock();
         state.counts.failures += 1;
-        state.error = Some(error.to_string());
+        let is_news = state.error != error;
+        state.error = error;
+        is_news
     }
 
     pub(crate) fn phase(&self) -> Phase {

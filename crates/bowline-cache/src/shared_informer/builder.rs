@@ -152,8 +152,8 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
         self
     }
 
-    /// Is told of every list and watch that failed. The informer tries again by itself. Nobody is told, by default, but
-    /// the log.
+    /// Is told of every list and watch that failed. The informer tries again by itself. It is logged in any case,
+    /// the same error once.
     pub fn on_error(mut self, hook: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Arc::new(hook));
         self
@@ -194,6 +194,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
             decoder,
             parts,
             listeners: Mutex::new(listeners),
+            applying: tokio::sync::Mutex::default(),
             resyncs: Notify::new(),
             synced: CancellationToken::new(),
             events: AtomicU64::new(0),

@@ -25,7 +25,7 @@ struct Pods {
     lists: AtomicUsize,
     expire: Arc<Notify>,
     pod_bytes: Arc<AtomicUsize>,
-    pods: usize,
+    count: usize,
     /// How many pods are another version from the second list on.
     changed: usize,
 }
@@ -42,7 +42,7 @@ impl ListWatch for Source {
         let list = self.0.lists.fetch_add(1, Ordering::Relaxed);
         let template = template();
         let (expire, changed, pod_bytes) = (self.0.expire.clone(), self.0.changed, self.0.pod_bytes.clone());
-        let pods = stream::iter(0..self.0.pods).map(move |number| {
+        let pods = stream::iter(0..self.0.count).map(move |number| {
             let version = if list > 0 && number < changed { 1_000_000 + number } else { number + 1 };
             let line =
                 template.replace("NUMBER", &format!("{number:05}")).replace("VERSION", &version.to_string());
@@ -95,7 +95,7 @@ async fn relist(count: usize, changed: usize) -> (usize, usize, usize) {
         lists: AtomicUsize::new(0),
         expire: Arc::new(Notify::new()),
         pod_bytes: Arc::default(),
-        pods: count,
+        count,
         changed,
     });
     let informer = SharedInformer::builder(&scope.spawner(), Kind::<Pod>::typed())
