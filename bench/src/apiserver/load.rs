@@ -39,13 +39,7 @@ pub(crate) struct LoadArguments {
 
 /// Does it and prints what was measured, as one line of JSON.
 pub(crate) fn main(arguments: LoadArguments) -> ExitCode {
-    let mut runtime = match arguments.scenario {
-        // Whoever reads events has hardly anything to do for each: a second thread would be woken for most of them, and
-        // would have to be on the core that the server sends from.
-        Scenario::Watch => tokio::runtime::Builder::new_current_thread(),
-        Scenario::Start | Scenario::Write | Scenario::List => tokio::runtime::Builder::new_multi_thread(),
-    };
-    let runtime = runtime.enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let measured = runtime.map_err(Into::into).and_then(|runtime| {
         runtime.block_on(async {
             let scope = Clock::real().scope("load");

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
-use bowline_clock::{Clock, Instant};
+use bowline_clock::{Clock, Instant, Spawner};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio_rustls::client::TlsStream;
@@ -58,12 +59,20 @@ async fn latencies(run: &Run, client: &Client, watchers: usize) -> Result<Vec<f6
     let clock = run.scope.spawner().clock().clone();
     let scope = run.scope.scope("watchers");
     let arrivals = Arc::new(Arrivals::new(clock.clone(), watchers));
-    for watcher in 0..watchers {
-        let stream = client.follow(&format!("{collection}?watch=true&resourceVersion={from}")).await?;
-        let mut watch = Watched::new(stream);
-        watch.head().await?;
-        scope.spawn("watcher", follow(watch, watcher, arrivals.clone()));
+    arrivals.expect(watchers);
+    let readers = available_parallelism()?.get().min(watchers);
+    for reader in 0..readers {
+        let (client, arrivals, spawner) = (client.clone(), arrivals.clone(), scope.spawner());
+        let path = format!("{collection}?watch=true&resourceVersion={from}");
+        scope.blocking("reader", move || {
+            let watchers = (reader..watchers).step_by(readers);
+            if let Err(failure) = read(&client, &path, watchers, &arrivals, &spawner) {
+                arrivals.fail(failure.to_string());
+            }
+        });
     }
+    // Until they are there.
+    arrivals.complete().await?;
 
     let path = format!("{collection}/{name}");
     let mut latencies = Vec::with_capacity(run.n * watchers);
@@ -83,6 +92,28 @@ async fn latencies(run: &Run, client: &Client, watchers: usize) -> Result<Vec<f6
 
 fn body(name: &str, change: usize) -> Vec<u8> {
     Objects::default().config_map(name, None, change)
+}
+
+/// Reads what these watchers get, on this thread alone, until the scope ends. There is one such thread for each core, with
+/// its share of the watchers: threads that took work from each other would wake each other for it.
+fn read(
+    client: &Client,
+    path: &str,
+    watchers: impl Iterator<Item = usize>,
+    arrivals: &Arc<Arrivals>,
+    spawner: &Spawner,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for watcher in watchers {
+            let mut watch = Watched::new(client.follow(path).await?);
+            watch.head().await?;
+            arrivals.put(watcher, arrivals.clock.now());
+            spawner.spawn("watcher", follow(watch, watcher, arrivals.clone()));
+        }
+        spawner.cancellation().cancelled().await;
+        Ok(())
+    })
 }
 
 /// Tells when which event was there, until the watch ends, which it is not to do.
