@@ -9,6 +9,7 @@ pub(crate) mod server;
 mod start;
 pub(crate) mod subject;
 mod watch;
+mod watched;
 mod write;
 
 use std::collections::BTreeSet;

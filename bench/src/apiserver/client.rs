@@ -12,14 +12,18 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::load::Failure;
+
+const AGENT: &str = "bowline-bench";
 
 /// Where an API server is, whom to trust, and by what it knows its administrator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -86,13 +90,31 @@ impl Client {
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        let stream = TcpStream::connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        let stream = self.connector.connect(ServerName::IpAddress(self.address.ip().into()), stream).await?;
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(self.stream().await?)).await?;
         // Its end shows in the next request.
         self.spawner.spawn("connection", async move { drop(connection.await) });
         Ok(Connection { sender, token: self.token.clone(), host: self.host.clone() })
+    }
+
+    /// Asks for something that goes on and on, on a connection of its own, and gives the answer as it comes from the
+    /// server, head first. The request is the one that [`Connection::start`] makes.
+    pub(crate) async fn follow(&self, path: &str) -> Result<TlsStream<TcpStream>, Failure> {
+        let mut stream = self.stream().await?;
+        let mut head = format!("GET {path} HTTP/1.1\r\n").into_bytes();
+        let agent = HeaderValue::from_static(AGENT);
+        for (name, value) in [(HOST, &self.host), (AUTHORIZATION, &self.token), (USER_AGENT, &agent)] {
+            head.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        head.extend(b"\r\n");
+        stream.write_all(&head).await?;
+        stream.flush().await?;
+        Ok(stream)
+    }
+
+    async fn stream(&self) -> Result<TlsStream<TcpStream>, Failure> {
+        let stream = TcpStream::connect(self.address).await?;
+        stream.set_nodelay(true)?;
+        Ok(self.connector.connect(ServerName::IpAddress(self.address.ip().into()), stream).await?)
     }
 
     pub(crate) async fn connect_all(&self, connections: usize) -> Result<Vec<Connection>, Failure> {
@@ -137,7 +159,7 @@ impl Connection {
             .uri(path)
             .header(HOST, self.host.clone())
             .header(AUTHORIZATION, self.token.clone())
-            .header(USER_AGENT, HeaderValue::from_static("bowline-bench"));
+            .header(USER_AGENT, HeaderValue::from_static(AGENT));
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, HeaderValue::from_static(content));
         }

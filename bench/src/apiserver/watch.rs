@@ -1,13 +1,19 @@
 //! `apiserver-watch`: from the moment that an update is sent until a watcher has its event.
 
-use bowline_clock::{Clock, Instant};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Duration;
 
-use super::client::{Asked, Client, Connection, string};
+use bowline_clock::{Clock, Instant, Spawner};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio_rustls::client::TlsStream;
+
+use super::client::{Asked, Client};
 use super::load::{Failure, Run, Values};
 use super::object::{Objects, namespace};
+use super::watched::Watched;
 use super::write::revision;
 use super::{EVENT_MS, row};
 use crate::report::Row;
@@ -52,26 +58,33 @@ async fn latencies(run: &Run, client: &Client, watchers: usize) -> Result<Vec<f6
     let from = revision(&created).ok_or("a ConfigMap without a revision")?;
     let clock = run.scope.spawner().clock().clone();
     let scope = run.scope.scope("watchers");
-    let (sender, mut arrivals) = mpsc::unbounded_channel();
-    for _ in 0..watchers {
-        let mut connection = client.connect().await?;
+    let arrivals = Arc::new(Arrivals::new(clock.clone(), watchers));
+    arrivals.expect(watchers);
+    let readers = available_parallelism()?.get().min(watchers);
+    for reader in 0..readers {
+        let (client, arrivals, spawner) = (client.clone(), arrivals.clone(), scope.spawner());
         let path = format!("{collection}?watch=true&resourceVersion={from}");
-        let response = connection.start(Asked::get(path)).await?;
-        let watch = follow(connection, response.into_body(), clock.clone(), sender.clone());
-        scope.spawn("watcher", watch);
+        scope.blocking("reader", move || {
+            let watchers = (reader..watchers).step_by(readers);
+            if let Err(failure) = read(&client, &path, watchers, &arrivals, &spawner) {
+                arrivals.fail(failure.to_string());
+            }
+        });
     }
-    drop(sender);
+    // Until they are there.
+    arrivals.complete().await?;
 
     let path = format!("{collection}/{name}");
     let mut latencies = Vec::with_capacity(run.n * watchers);
     let warming = WARMING.min(run.n);
     for change in 1..=warming + run.n {
         let asked = Asked::put(&path, body(&name, change));
+        arrivals.expect(watchers);
         let sent = clock.now();
         writer.ask(asked).await?;
-        let seen = seen_by_all(&mut arrivals, change, watchers).await?;
+        arrivals.complete().await?;
         if change > warming {
-            latencies.extend(seen.into_iter().map(|arrival| arrival.since(sent).as_secs_f64() * 1e3));
+            latencies.extend(arrivals.since(sent));
         }
     }
     Ok(latencies)
@@ -81,66 +94,144 @@ fn body(name: &str, change: usize) -> Vec<u8> {
     Objects::default().config_map(name, None, change)
 }
 
-/// When each of the watchers got the event of this change.
-async fn seen_by_all(
-    arrivals: &mut UnboundedReceiver<(usize, Instant)>,
-    change: usize,
-    watchers: usize,
-) -> Result<Vec<Instant>, Failure> {
-    let mut seen = Vec::with_capacity(watchers);
-    while seen.len() < watchers {
-        let (of, arrival) = arrivals.recv().await.ok_or("all watches ended")?;
-        if of != change {
-            return Err(format!("an event of change {of} while waiting for {change}").into());
+/// Reads what these watchers get, on this thread alone, until the scope ends. There is one such thread for each core, with
+/// its share of the watchers: threads that took work from each other would wake each other for it.
+fn read(
+    client: &Client,
+    path: &str,
+    watchers: impl Iterator<Item = usize>,
+    arrivals: &Arc<Arrivals>,
+    spawner: &Spawner,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        for watcher in watchers {
+            let mut watch = Watched::new(client.follow(path).await?);
+            watch.head().await?;
+            arrivals.put(watcher, arrivals.clock.now());
+            spawner.spawn("watcher", follow(watch, watcher, arrivals.clone()));
         }
-        seen.push(arrival);
-    }
-    Ok(seen)
+        spawner.cancellation().cancelled().await;
+        Ok(())
+    })
 }
 
-/// Tells when which event was there, until the watch ends. The connection is held as long.
-async fn follow(
-    connection: Connection,
-    mut body: Incoming,
-    clock: Clock,
-    arrivals: UnboundedSender<(usize, Instant)>,
-) {
-    let mut lines = Lines::default();
-    while let Some(Ok(frame)) = body.frame().await {
-        let Ok(bytes) = frame.into_data() else { continue };
-        let arrival = clock.now();
-        lines.push(&bytes, |line| {
-            if let Some(change) = change(line) {
-                // Nobody waits for it when the run is over.
-                let _ = arrivals.send((change, arrival));
-            }
+/// Tells when which event was there, until the watch ends, which it is not to do.
+async fn follow(mut watch: Watched<TlsStream<TcpStream>>, watcher: usize, arrivals: Arc<Arrivals>) {
+    let mut changes = Changes::default();
+    loop {
+        let read = watch.read().await;
+        let arrival = arrivals.clock.now();
+        let seen = read.and_then(|()| {
+            watch.lines(|line| {
+                if changes.see(line)? {
+                    arrivals.put(watcher, arrival);
+                }
+                Ok(())
+            })
         });
-    }
-    drop(connection);
-}
-
-/// The change that an event of an object tells of.
-fn change(line: &[u8]) -> Option<usize> {
-    string(line, "web.toml")?.strip_prefix("change=")?.get(..8)?.parse().ok()
-}
-
-/// Events come as lines, but not every piece of a body is one.
-#[derive(Default)]
-struct Lines(Vec<u8>);
-
-impl Lines {
-    fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) {
-        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
-            if self.0.is_empty() {
-                line(&bytes[..end]);
-            } else {
-                self.0.extend_from_slice(&bytes[..end]);
-                line(&self.0);
-                self.0.clear();
-            }
-            bytes = &bytes[end + 1..];
+        if let Err(failure) = seen {
+            return arrivals.fail(format!("watcher {watcher}: {failure}"));
         }
-        self.0.extend_from_slice(bytes);
+    }
+}
+
+/// When each of the watchers got the event of the latest change. Watchers write it where the one who waits for all of
+/// them reads it: a message of each would cost as much as the reading of an event.
+struct Arrivals {
+    clock: Clock,
+    began: Instant,
+    /// Since it began.
+    nanoseconds: Vec<AtomicU64>,
+    /// How many have yet to see it.
+    missing: AtomicUsize,
+    changed: Notify,
+    failure: Mutex<Option<String>>,
+}
+
+impl Arrivals {
+    fn new(clock: Clock, watchers: usize) -> Self {
+        Self {
+            began: clock.now(),
+            clock,
+            nanoseconds: (0..watchers).map(|_| AtomicU64::new(0)).collect(),
+            missing: AtomicUsize::new(0),
+            changed: Notify::new(),
+            failure: Mutex::default(),
+        }
+    }
+
+    /// Another change is about to be made.
+    fn expect(&self, watchers: usize) {
+        self.missing.store(watchers, Ordering::Relaxed);
+    }
+
+    fn put(&self, watcher: usize, arrival: Instant) {
+        let nanos = u64::try_from(arrival.since(self.began).as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds[watcher].store(nanos, Ordering::Relaxed);
+        // With the last one, all that was written before is seen by whoever waits.
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.changed.notify_one();
+        }
+    }
+
+    fn fail(&self, why: String) {
+        self.failure().get_or_insert(why);
+        self.changed.notify_one();
+    }
+
+    /// Waits until all have seen the change.
+    async fn complete(&self) -> Result<(), Failure> {
+        loop {
+            if let Some(why) = self.failure().take() {
+                return Err(why.into());
+            }
+            if self.missing.load(Ordering::Acquire) == 0 {
+                return Ok(());
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// The milliseconds from then to each arrival.
+    fn since(&self, sent: Instant) -> impl Iterator<Item = f64> {
+        let sent = sent.since(self.began);
+        let nanos = self.nanoseconds.iter().map(|arrival| arrival.load(Ordering::Relaxed));
+        nanos.map(move |nanos| Duration::from_nanos(nanos).saturating_sub(sent).as_secs_f64() * 1e3)
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<String>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What stands before the number of a change, in an event of an object.
+const BEFORE_CHANGE: &[u8] = br#""web.toml":"change="#;
+
+/// The changes that one watcher has seen: each once, in their order.
+#[derive(Default)]
+struct Changes {
+    last: usize,
+    /// Where the number stood the last time: there it is looked for first.
+    at: usize,
+}
+
+impl Changes {
+    /// Whether this is the event of the next change; `false` if it is not one of an object.
+    fn see(&mut self, line: &[u8]) -> Result<bool, Failure> {
+        let is_there = line.get(self.at..).is_some_and(|rest| rest.starts_with(BEFORE_CHANGE));
+        if !is_there {
+            let found = line.windows(BEFORE_CHANGE.len()).position(|window| window == BEFORE_CHANGE);
+            let Some(at) = found else { return Ok(false) };
+            self.at = at;
+        }
+        let number = line[self.at..].get(BEFORE_CHANGE.len()..).and_then(|rest| rest.get(..8));
+        let change: usize = str::from_utf8(number.ok_or("an event is cut")?)?.parse()?;
+        if change != self.last + 1 {
+            return Err(format!("an event of change {change} after that of {}", self.last).into());
+        }
+        self.last = change;
+        Ok(true)
     }
 }
 
@@ -164,22 +255,40 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_put_together_from_pieces() {
-        let mut lines = Lines::default();
-        let mut push = |text: &str| {
-            let mut whole = Vec::new();
-            lines.push(text.as_bytes(), |line| whole.push(String::from_utf8_lossy(line).into_owned()));
-            whole
-        };
-        assert_eq!(push("on"), Vec::<String>::new());
-        assert_eq!(push("e\ntwo\nthr"), ["one", "two"]);
-        assert_eq!(push("ee\n"), ["three"]);
+    fn an_event_tells_its_change() {
+        let event =
+            |change| [br#"{"type":"MODIFIED","object":"#.to_vec(), body("a", change), b"}".to_vec()].concat();
+        let longer = |change| [b" ".to_vec(), event(change)].concat();
+        let mut changes = Changes::default();
+        assert!(changes.see(&event(1)).unwrap());
+        assert!(!changes.see(br#"{"type":"BOOKMARK"}"#).unwrap());
+        assert!(changes.see(&event(2)).unwrap());
+        assert!(changes.see(&longer(3)).unwrap(), "it need not stand at the same place");
     }
 
     #[test]
-    fn an_event_tells_its_change() {
-        let event = [br#"{"type":"MODIFIED","object":"#.to_vec(), body("a", 42), b"}".to_vec()].concat();
-        assert_eq!(change(&event), Some(42));
-        assert_eq!(change(br#"{"type":"BOOKMARK"}"#), None);
+    fn an_event_that_comes_twice_or_is_left_out_is_a_failure() {
+        for wrong in [1, 3] {
+            let mut changes = Changes::default();
+            assert!(changes.see(&body("a", 1)).unwrap());
+            let failure = changes.see(&body("a", wrong)).unwrap_err();
+            assert_eq!(failure.to_string(), format!("an event of change {wrong} after that of 1"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_is_seen_when_the_last_watcher_has_seen_it() {
+        let clock = Clock::real();
+        let arrivals = Arrivals::new(clock.clone(), 2);
+        arrivals.expect(2);
+        arrivals.put(1, clock.now());
+        let early = clock.timeout(Duration::ZERO, arrivals.complete()).await;
+        assert!(early.is_err());
+        arrivals.put(0, clock.now());
+        arrivals.complete().await.unwrap();
+        assert_eq!(arrivals.since(arrivals.began).filter(|latency| *latency > 0.0).count(), 2);
+        arrivals.expect(2);
+        arrivals.fail("its watch ended".to_owned());
+        assert_eq!(arrivals.complete().await.unwrap_err().to_string(), "its watch ended");
     }
 }

@@ -3,14 +3,17 @@
 
 use std::any::Any;
 use std::fmt;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use crate::Disconnected;
+use crate::dormant::Dormant;
 use crate::indent::indented;
 
 /// The body of a response.
@@ -50,19 +53,22 @@ impl Body {
         Self::from(Bytes::from(indented(&whole)))
     }
 
-    /// Chunks made by `step`, each from the state that the last one left, until it gives none.
-    pub(crate) fn steps<S, F>(state: S, step: impl FnMut(S) -> F + Send + 'static) -> Self
+    /// Chunks that a future hands out while it runs, one at a time, until it ends.
+    pub(crate) fn made_by<F>(make: impl FnOnce(Outlet) -> F) -> Self
     where
-        S: Send + 'static,
-        F: Future<Output = Option<(Result<Bytes, Disconnected>, S)>> + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
     {
-        Self(Source::Frames(Box::pin(Steps { state: Some(state), step, future: None })))
+        let outlet = Outlet::default();
+        let chunk = outlet.0.clone();
+        Self(Source::Frames(Box::pin(Made { future: Some(Box::pin(make(outlet))), chunk })))
     }
 
     /// The same, but what comes when something happens ends with `end`.
     pub(crate) fn until(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
         match self.0 {
-            Source::Frames(frames) => Self(Source::Frames(Box::pin(Until { frames, end: Box::pin(end) }))),
+            Source::Frames(frames) => {
+                Self(Source::Frames(Box::pin(Until { frames, end: Dormant::new(end) })))
+            }
             source => Self(source),
         }
     }
@@ -137,50 +143,114 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
 /// Frames that end when something else does.
 struct Until<E> {
     frames: Pin<Box<dyn Frames>>,
-    end: Pin<Box<E>>,
+    end: Dormant<E>,
 }
 
 impl<E: Future<Output = ()> + Send> Frames for Until<E> {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Chunk> {
         match self.frames.as_mut().poll_next(cx) {
-            Poll::Pending => self.end.as_mut().poll(cx).map(|()| None),
+            Poll::Pending => Pin::new(&mut self.end).poll(cx).map(|()| None),
             ready @ Poll::Ready(_) => ready,
         }
     }
 }
 
-struct Steps<S, F, Step> {
-    state: Option<S>,
-    step: Step,
-    future: Option<Pin<Box<F>>>,
+/// Where a future that makes a body puts its chunks.
+#[derive(Default)]
+pub(crate) struct Outlet(Arc<Mutex<Option<Result<Bytes, Disconnected>>>>);
+
+impl Outlet {
+    /// Hands out a chunk, and waits until the next one is asked for. Nothing comes after an error.
+    pub(crate) async fn put(&self, chunk: Result<Bytes, Disconnected>) {
+        *lock(&self.0) = Some(chunk);
+        // It is taken when this returns, and whoever took it asks again.
+        poll_fn(|_| if lock(&self.0).is_none() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
 }
 
-/// Nothing in it is pinned but the boxed future.
-impl<S, F, Step> Unpin for Steps<S, F, Step> {}
+/// Nothing that can panic runs under this lock.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-impl<S, F, Step> Frames for Steps<S, F, Step>
-where
-    S: Send,
-    F: Future<Output = Option<(Result<Bytes, Disconnected>, S)>> + Send,
-    Step: FnMut(S) -> F + Send,
-{
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Disconnected>>> {
-        let this = &mut *self;
-        let future = if let Some(future) = &mut this.future {
-            future
-        } else {
-            let Some(state) = this.state.take() else { return Poll::Ready(None) };
-            this.future.insert(Box::pin((this.step)(state)))
-        };
-        let next = ready!(future.as_mut().poll(cx));
-        this.future = None;
-        let Some((chunk, state)) = next else { return Poll::Ready(None) };
-        if chunk.is_ok() {
-            this.state = Some(state);
+/// What a future hands out. It stays where it is from the first chunk to the last.
+struct Made<F> {
+    /// `None` when it has ended.
+    future: Option<Pin<Box<F>>>,
+    chunk: Arc<Mutex<Chunk>>,
+}
+
+impl<F: Future<Output = ()> + Send> Frames for Made<F> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Chunk> {
+        let Some(future) = &mut self.future else { return Poll::Ready(None) };
+        let has_ended = future.as_mut().poll(cx).is_ready();
+        let chunk = lock(&self.chunk).take();
+        if has_ended || matches!(chunk, Some(Err(_))) {
+            self.future = None;
         }
-        Poll::Ready(Some(chunk))
+        if chunk.is_some() || has_ended { Poll::Ready(chunk) } else { Poll::Pending }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    /// All that comes without waiting: `None` at the end.
+    fn chunks(body: &mut Body) -> Vec<Option<Result<Bytes, Disconnected>>> {
+        let mut chunks = Vec::new();
+        while let Some(chunk) = body.frame().now_or_never() {
+            let chunk = chunk.map(|frame| frame.map(|frame| frame.into_data().unwrap_or_default()));
+            let is_over = chunk.is_none();
+            chunks.push(chunk);
+            if is_over {
+                break;
+            }
+        }
+        chunks
+    }
+
+    #[test]
+    fn chunks_come_one_by_one_from_a_future_that_waits_in_between() {
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let mut body = Body::made_by(|outlet| async move {
+            outlet.put(Ok(Bytes::from("a"))).await;
+            outlet.put(Ok(Bytes::from("b"))).await;
+            let _ = receiver.await;
+            outlet.put(Ok(Bytes::from("c"))).await;
+        });
+        assert_eq!(chunks(&mut body), [Some(Ok(Bytes::from("a"))), Some(Ok(Bytes::from("b")))]);
+        sender.send(()).unwrap();
+        assert_eq!(chunks(&mut body), [Some(Ok(Bytes::from("c"))), None]);
+        assert_eq!(chunks(&mut body), [None], "it stays over");
+    }
+
+    #[test]
+    fn nothing_comes_after_an_error_and_what_made_it_is_gone() {
+        let held = Arc::new(());
+        let kept = held.clone();
+        let mut body = Body::made_by(|outlet| async move {
+            outlet.put(Err(Disconnected)).await;
+            outlet.put(Ok(Bytes::from("more"))).await;
+            drop(kept);
+        });
+        assert_eq!(chunks(&mut body), [Some(Err(Disconnected)), None]);
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+
+    #[test]
+    fn a_body_ends_with_what_it_is_bound_to() {
+        let (sender, receiver) = tokio::sync::oneshot::channel::<()>();
+        let body = Body::made_by(|outlet| async move {
+            outlet.put(Ok(Bytes::from("a"))).await;
+            std::future::pending::<()>().await;
+        });
+        let mut body = body.until(async { drop(receiver.await) });
+        assert_eq!(chunks(&mut body), [Some(Ok(Bytes::from("a")))]);
+        drop(sender);
+        assert_eq!(chunks(&mut body), [None]);
     }
 }

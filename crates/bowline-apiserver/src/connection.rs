@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authentication::Authenticator;
 use crate::body::Body;
+use crate::dormant::Dormant;
 use crate::hooks::Disconnected;
 use crate::server::{ApiServer, status_response};
 use crate::silence::Place;
@@ -62,10 +63,11 @@ impl Connection {
             tracing::debug!(%error, "a connection will be slow");
         }
         let place = Arc::new(place);
+        let silenced = Dormant::new(self.silenced(&place));
         let ended = tokio::select! {
             biased;
             ended = self.serve(stream, place.clone()) => ended,
-            () = self.silenced(&place) => Ok(()),
+            () = silenced => Ok(()),
         };
         if let Err(error) = ended {
             tracing::debug!(error = &*error, "a connection ended early");
@@ -111,7 +113,7 @@ impl Connection {
         tokio::select! {
             biased;
             ended = served.as_mut() => return ended,
-            () = self.stop.cancelled() => served.as_mut().graceful_shutdown(),
+            () = Dormant::new(self.stop.cancelled()) => served.as_mut().graceful_shutdown(),
         }
         served.await
     }
@@ -129,7 +131,7 @@ impl Connection {
         tokio::select! {
             biased;
             ended = served.as_mut() => return ended,
-            () = self.stop.cancelled() => served.as_mut().graceful_shutdown(),
+            () = Dormant::new(self.stop.cancelled()) => served.as_mut().graceful_shutdown(),
         }
         served.await
     }
@@ -219,6 +221,10 @@ impl AsyncWrite for Impatient {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // Most often it is one record of TLS, and the system has less to do for one slice that is not in a list.
+        if let [slice] = slices {
+            return self.poll_write(cx, slice);
+        }
         let polled = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.watch(polled, cx)
     }

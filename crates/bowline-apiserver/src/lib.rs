@@ -15,6 +15,7 @@ mod custom;
 mod decode;
 mod delete;
 mod discovery;
+mod dormant;
 mod health;
 mod hooks;
 mod indent;

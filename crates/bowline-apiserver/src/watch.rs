@@ -9,7 +9,7 @@ use bowline_storage::{Change, Event, Record, Revision, Watch, WatchError};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::Value;
 
-use crate::body::Body;
+use crate::body::{Body, Outlet};
 use crate::hooks::{Call, Disconnected, FrameVerdict, Hook, WatchFrame};
 use crate::list_options::{self, parse_revision};
 use crate::object::{self, Meta};
@@ -114,7 +114,7 @@ pub(crate) fn watch(
     if query.allow_watch_bookmarks {
         stream.plan_bookmark(now);
     }
-    Ok(Body::steps(stream, Stream::step))
+    Ok(Body::made_by(|outlet| stream.run(outlet)))
 }
 
 /// Where a watch begins.
@@ -161,15 +161,17 @@ impl Begin {
 }
 
 impl Stream {
-    /// The next chunk: as many frames as there are.
-    async fn step(mut self) -> Option<(Result<Bytes, Disconnected>, Self)> {
-        while !self.over && self.chunk.is_empty() {
+    /// Hands out chunks of as many frames as there are.
+    async fn run(mut self, outlet: Outlet) {
+        while !self.over {
             if let Err(cut) = self.fill().await {
-                return Some((Err(cut), self));
+                return outlet.put(Err(cut)).await;
+            }
+            if !self.chunk.is_empty() {
+                let chunk = self.chunk.split().freeze();
+                outlet.put(Ok(chunk)).await;
             }
         }
-        let chunk = self.chunk.split().freeze();
-        (!chunk.is_empty()).then_some((Ok(chunk), self))
     }
 
     async fn fill(&mut self) -> Result<(), Disconnected> {
@@ -249,16 +251,20 @@ impl Stream {
         }
         let before = event.previous.as_ref().filter(|record| self.selection.matches(record));
         let now = event.current().filter(|record| self.selection.matches(record));
+        let at_its_end;
         let (kind, body) = match (before, now) {
-            (None, Some(now)) => ("ADDED", now.body.clone()),
-            (Some(_), Some(now)) => ("MODIFIED", now.body.clone()),
+            (None, Some(now)) => ("ADDED", &now.body),
+            (Some(_), Some(now)) => ("MODIFIED", &now.body),
             // What is selected no longer is shown as it last was, at the revision at which it went.
-            (Some(_), None) if event.change == Change::Deleted => ("DELETED", event.record.body.clone()),
-            (Some(before), None) => ("DELETED", at_revision(&before.body, event.revision)),
+            (Some(_), None) if event.change == Change::Deleted => ("DELETED", &event.record.body),
+            (Some(before), None) => {
+                at_its_end = at_revision(&before.body, event.revision);
+                ("DELETED", &at_its_end)
+            }
             (None, None) => return Ok(()),
         };
         self.frame(kind, event.key(), event.revision, |stream, chunk| {
-            stream.rendering.write(&body, true, chunk);
+            stream.rendering.write(body, true, chunk);
         })
         .await
     }

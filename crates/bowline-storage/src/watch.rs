@@ -131,7 +131,15 @@ impl<M> Watch<M> {
         let table = guard.as_ref().ok_or(Closed::TableDropped)?;
         // All that is read here stays as it is while the guard lives.
         let newest = self.store.revision();
-        before = shelf.waiters().replace(seat, Waiter::Awake);
+        let mut waiters = shelf.waiters();
+        if table.log().newest() <= self.seen && matches!(waiters.get(seat), Waiter::Awake) {
+            // It comes back after it has seen all. Nobody but the watch itself moves it from being awake.
+            let _awake = waiters.replace(seat, self.asleep(context));
+            self.seen = newest;
+            return Ok(Some(Poll::Pending));
+        }
+        before = waiters.replace(seat, Waiter::Awake);
+        drop(waiters);
         match before {
             Waiter::Awake => {}
             Waiter::Asleep { .. } => self.seen = newest,
@@ -159,12 +167,15 @@ impl<M> Watch<M> {
             return Ok(Some(Poll::Ready(Batch { events, revision: self.seen })));
         }
         if at_end {
-            let asleep = Waiter::Asleep { prefix: self.prefix.clone(), waker: context.waker().clone() };
             // Nobody but the watch itself moves it from being awake.
-            let _awake = shelf.waiters().replace(seat, asleep);
+            let _awake = shelf.waiters().replace(seat, self.asleep(context));
             return Ok(Some(Poll::Pending));
         }
         Ok(None)
+    }
+
+    fn asleep(&self, context: &Context<'_>) -> Waiter {
+        Waiter::Asleep { prefix: self.prefix.clone(), waker: context.waker().clone() }
     }
 }
 

@@ -1,0 +1,260 @@
+//! An answer that goes on and on, read from its connection without anything in between: what lies between the socket and
+//! the one who waits for an event costs time that is not the server's.
+
+use std::io::BufRead as _;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use super::load::Failure;
+
+/// More than an event needs, and than a TLS record holds.
+const BUFFER: usize = 32 * 1024;
+
+/// An answer of HTTP/1.1 in chunks, which are put together to lines.
+pub(super) struct Watched<S> {
+    stream: S,
+    buffer: Box<[u8]>,
+    /// The bytes in the buffer that were not looked at.
+    from: usize,
+    to: usize,
+    chunks: Chunks,
+    lines: Lines,
+}
+
+impl<S: AsyncRead + Unpin> Watched<S> {
+    pub(super) fn new(stream: S) -> Self {
+        let buffer = vec![0; BUFFER].into();
+        Self { stream, buffer, from: 0, to: 0, chunks: Chunks::default(), lines: Lines::default() }
+    }
+
+    /// Reads the head of the answer.
+    ///
+    /// # Errors
+    /// When it is not of success, or what follows is not in chunks.
+    pub(super) async fn head(&mut self) -> Result<(), Failure> {
+        const END: &[u8] = b"\r\n\r\n";
+        let end = loop {
+            if let Some(at) = self.buffer[..self.to].windows(END.len()).position(|window| window == END) {
+                break at + END.len();
+            }
+            if self.to == self.buffer.len() {
+                return Err("the head of the answer does not end".into());
+            }
+            let read = self.stream.read(&mut self.buffer[self.to..]).await?;
+            if read == 0 {
+                return Err("the connection ended in the head of the answer".into());
+            }
+            self.to += read;
+        };
+        self.from = end;
+        let head = String::from_utf8_lossy(&self.buffer[..end]).to_ascii_lowercase();
+        if head.starts_with("http/1.1 200 ") && head.contains("\r\ntransfer-encoding: chunked\r\n") {
+            return Ok(());
+        }
+        Err(format!("not the answer of a watch: {}", String::from_utf8_lossy(&self.buffer[..self.to])).into())
+    }
+
+    /// Waits for more of it.
+    ///
+    /// # Errors
+    /// When there is no more.
+    pub(super) async fn read(&mut self) -> Result<(), Failure> {
+        if self.from < self.to {
+            // Came with the head.
+            return Ok(());
+        }
+        let read = self.stream.read(&mut self.buffer).await?;
+        if read == 0 {
+            return Err("the connection ended".into());
+        }
+        (self.from, self.to) = (0, read);
+        Ok(())
+    }
+
+    /// Gives the lines that are complete with what was read, without their ends.
+    ///
+    /// # Errors
+    /// When it is not in chunks, is over, or `line` fails.
+    pub(super) fn lines(
+        &mut self,
+        mut line: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut bytes = &self.buffer[self.from..self.to];
+        self.from = self.to;
+        while !bytes.is_empty() {
+            let piece = self.chunks.take(&mut bytes)?;
+            self.lines.push(piece, &mut line)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where in its chunks a body is.
+#[derive(Debug)]
+enum Chunks {
+    /// In the line that tells the length, of which so much was read.
+    Length(Vec<u8>),
+    /// So many bytes are left.
+    Data(usize),
+    /// So many bytes of the line end behind the data are left.
+    End(usize),
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Self::Length(Vec::new())
+    }
+}
+
+impl Chunks {
+    /// Takes a piece off the front; returns what of it is data.
+    fn take<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<&'a [u8], Failure> {
+        match self {
+            Self::Length(line) => {
+                let length = line_length(bytes);
+                line.extend(split_off(bytes, length));
+                if let Some(line) = line.strip_suffix(b"\r\n") {
+                    let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
+                    let length = usize::from_str_radix(str::from_utf8(digits)?.trim(), 16)?;
+                    if length == 0 {
+                        return Err("the watch ended".into());
+                    }
+                    *self = Self::Data(length);
+                } else if line.len() > 100 || line.ends_with(b"\n") {
+                    return Err("the length of a chunk is not one".into());
+                }
+                Ok(&[])
+            }
+            Self::Data(left) => {
+                let data = split_off(bytes, *left);
+                *left -= data.len();
+                if *left == 0 {
+                    *self = Self::End(2);
+                }
+                Ok(data)
+            }
+            Self::End(left) => {
+                let end = split_off(bytes, *left);
+                if !b"\r\n"[2 - *left..].starts_with(end) {
+                    return Err("a chunk is longer than its length".into());
+                }
+                *left -= end.len();
+                if *left == 0 {
+                    *self = Self::default();
+                }
+                Ok(&[])
+            }
+        }
+    }
+}
+
+/// Events come as lines, but not every piece of a body is one.
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+impl Lines {
+    fn push(
+        &mut self,
+        mut bytes: &[u8],
+        line: &mut impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        while !bytes.is_empty() {
+            let length = line_length(bytes);
+            let piece = split_off(&mut bytes, length);
+            let whole = piece.strip_suffix(b"\n");
+            match whole {
+                Some(whole) if self.0.is_empty() => line(whole)?,
+                _ => self.0.extend_from_slice(whole.unwrap_or(piece)),
+            }
+            if whole.is_some() && !self.0.is_empty() {
+                line(&self.0)?;
+                self.0.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long the first line is with its end, or all if it has none.
+fn line_length(mut bytes: &[u8]) -> usize {
+    bytes.skip_until(b'\n').unwrap_or_default()
+}
+
+/// Takes up to so many bytes off the front.
+fn split_off<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
+    let (piece, rest) = bytes.split_at(most.min(bytes.len()));
+    *bytes = rest;
+    piece
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str =
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+    /// The lines of an answer that comes in pieces of this many bytes, and why there are no more.
+    async fn lines(answer: &str, piece: usize) -> (Vec<String>, String) {
+        let mut lines = Vec::new();
+        let mut watched = Watched::new(pieces(answer, piece));
+        if let Err(failure) = watched.head().await {
+            return (lines, failure.to_string());
+        }
+        loop {
+            let next = match watched.read().await {
+                Ok(()) => watched.lines(|line| {
+                    lines.push(String::from_utf8_lossy(line).into_owned());
+                    Ok(())
+                }),
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = next {
+                return (lines, failure.to_string());
+            }
+        }
+    }
+
+    /// Gives its bytes in pieces.
+    struct Pieces(std::collections::VecDeque<Vec<u8>>);
+
+    fn pieces(answer: &str, piece: usize) -> Pieces {
+        Pieces(answer.as_bytes().chunks(piece).map(<[u8]>::to_vec).collect())
+    }
+
+    impl AsyncRead for Pieces {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            buffer: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            buffer.put_slice(&self.0.pop_front().unwrap_or_default());
+            std::task::Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_are_put_together_however_they_are_cut() {
+        let body = "4\r\none\n\r\n5;x=y\r\ntwo\nt\r\nB\r\nhree\r\n\nfour\r\n1\r\n\n\r\n";
+        let answer = format!("{HEAD}{body}");
+        for piece in 1..=answer.len() {
+            let (lines, end) = lines(&answer, piece).await;
+            assert_eq!(lines, ["one", "two", "three\r", "", "four"], "pieces of {piece}");
+            assert_eq!(end, "the connection ended", "pieces of {piece}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_a_watch_is_a_failure() {
+        for (answer, failure) in [
+            (format!("{HEAD}4\r\none\n\r\n0\r\n\r\n"), "the watch ended"),
+            (format!("{HEAD}4\r\none\n+"), "a chunk is longer than its length"),
+            (format!("{HEAD}four\r\none\n\r\n"), "invalid digit found in string"),
+            (HEAD[..30].to_owned(), "the connection ended in the head of the answer"),
+        ] {
+            assert_eq!(lines(&answer, 7).await.1, failure);
+        }
+        let refused = "HTTP/1.1 410 Gone\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngone\r\n";
+        assert_eq!(lines(refused, 1000).await.1, format!("not the answer of a watch: {refused}"));
+    }
+}
