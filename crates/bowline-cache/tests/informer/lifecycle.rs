@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use bowline_apiserver::Verb;
 use bowline_cache::{InformerError, Kind, Phase, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::world::{Witness, World, held};
+use crate::world::{Witness, World, held, refuse};
 
 #[test]
 fn what_happened_while_it_was_stopped_is_told_when_it_starts_again() {
@@ -160,5 +161,26 @@ fn what_a_cache_was_warmed_with_and_is_gone_is_told_as_deleted() {
         informer.start();
         assert!(registration.synced().await);
         assert_eq!(witness.told(), ["+gone=1*", "-gone=1?", "+a=1*"]);
+    });
+}
+
+#[test]
+fn a_hook_that_panics_does_not_end_the_informer() {
+    World::run(61, |world| async move {
+        world.create("a", "1").await;
+        let mut failures = 0;
+        world.faults.on_call(move |call| {
+            let fails = call.verb == Verb::Watch && failures < 2;
+            failures += usize::from(fails);
+            fails.then(|| refuse(500, "InternalError", "not now"))
+        });
+        let informer = SharedInformer::builder(&world.spawner(), Kind::<ConfigMap>::typed())
+            .client(world.client.clone())
+            .on_error(|error| panic!("{error} was not expected"))
+            .build()
+            .expect("one source");
+        informer.start();
+        informer.wait_for_sync(Duration::from_secs(60)).await.expect("in sync");
+        assert_eq!(held(&informer), world.truth().await);
     });
 }
