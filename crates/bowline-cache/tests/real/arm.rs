@@ -279,6 +279,14 @@ impl Witness {
         self.state.lock().expect("nobody panics with it").told.clone()
     }
 
+    /// What was told after the first so many events, sorted, whether a deletion was seen or only noticed: a server may begin
+    /// with what it had a moment ago, and tell the rest as it happened.
+    pub(crate) fn told_after(&self, events: usize) -> Vec<String> {
+        let mut told: Vec<_> = self.told().drain(events..).map(|event| event.replace('?', "")).collect();
+        told.sort();
+        told
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.state.lock().expect("nobody panics with it").told.len()
     }
