@@ -21,7 +21,7 @@ pub enum Delta<K> {
     /// It is gone; this is what it last was.
     Deleted(Arc<K>),
     /// It is gone, and what it last was could not be read: what is known of it has to do.
-    Gone(ObjectKey),
+    Gone(Unreadable),
     /// All that there is now.
     Replaced(Replaced<K>),
     /// Nothing happened up to here.
@@ -35,6 +35,15 @@ pub enum Delta<K> {
     Sync,
 }
 
+/// An object that could not be read, as far as it is known which it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unreadable {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its uid, if that much could be read.
+    pub uid: Option<String>,
+}
+
 /// All that there is in one part of what an informer covers. What is known of that part and not here has vanished; a
 /// deletion was missed.
 pub struct Replaced<K> {
@@ -43,7 +52,7 @@ pub struct Replaced<K> {
     /// The objects. Those whose uid and version were known already are the very same.
     pub items: Vec<Arc<K>>,
     /// Objects that are there but could not be read: what is known of them stays.
-    pub unreadable: Vec<ObjectKey>,
+    pub unreadable: Vec<Unreadable>,
     /// The version of the collection.
     pub resource_version: String,
 }
@@ -64,10 +73,15 @@ pub struct DeltaFifo<K> {
 }
 
 impl<K> DeltaFifo<K> {
-    /// A queue in which so many deltas may wait, and one batch more.
+    /// A queue in which so many deltas may wait, at least one, and one batch more.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
-        Self { waiting: Mutex::default(), capacity, filled: Notify::new(), emptied: Notify::new() }
+        Self {
+            waiting: Mutex::default(),
+            capacity: capacity.max(1),
+            filled: Notify::new(),
+            emptied: Notify::new(),
+        }
     }
 
     /// Adds deltas, when there is room: while more wait than may, this waits too. They stay together.
@@ -148,7 +162,7 @@ impl<K> fmt::Debug for Delta<K> {
         match self {
             Self::Applied(_) => f.write_str("Applied"),
             Self::Deleted(_) => f.write_str("Deleted"),
-            Self::Gone(key) => write!(f, "Gone({key})"),
+            Self::Gone(object) => write!(f, "Gone({})", object.key),
             Self::Replaced(replaced) => fmt::Debug::fmt(replaced, f),
             Self::Bookmark { part, resource_version } => write!(f, "Bookmark({part}, {resource_version})"),
             Self::Sync => f.write_str("Sync"),

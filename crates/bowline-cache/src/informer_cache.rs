@@ -264,8 +264,9 @@ impl InformerCache {
     /// Each informer, by its kind and form, and what it did and has.
     #[must_use]
     pub fn stats(&self) -> Vec<(String, Stats)> {
-        let state = self.inner.lock();
-        state.informers.values().map(|entry| (entry.informer.name(), entry.informer.stats())).collect()
+        let informers: Vec<_> =
+            self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect();
+        informers.iter().map(|informer| (informer.name(), informer.stats())).collect()
     }
 
     /// An informer that may be read from, in sync.
@@ -409,7 +410,8 @@ impl Inner {
         if let Some(period) = resolved.resync {
             // Informers that were made together need not tell everything at the same moment.
             let spread = 0.9 + 0.2 * spawner.clock().rng().unit();
-            builder = builder.resync(period.mul_f64(spread));
+            let period = Duration::try_from_secs_f64(period.as_secs_f64() * spread).unwrap_or(Duration::MAX);
+            builder = builder.resync(period);
         }
         if let Some(hook) = self.options.on_error.clone() {
             let kind = kind.to_string();

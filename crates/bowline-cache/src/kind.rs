@@ -170,9 +170,17 @@ impl<K> Kind<K> {
     }
 }
 
-/// What serde says, without the texts that it found: they may be secrets, and this is logged.
+/// What serde says, without the values that it found: they may be secrets, and this is logged.
 fn without_texts(message: &str) -> String {
-    let mut rest = message;
+    let mut message = message.to_owned();
+    for before in ["unknown variant `", "integer `", "floating point `", "boolean `", "character `"] {
+        if let Some(start) = message.find(before).map(|at| at + before.len())
+            && let Some(length) = message[start..].find('`')
+        {
+            message.replace_range(start..start + length, "…");
+        }
+    }
+    let mut rest = message.as_str();
     let mut kept = String::with_capacity(message.len());
     while let Some((before, quoted)) = rest.split_once('"') {
         kept.push_str(before);
@@ -343,7 +351,9 @@ mod tests {
         let error = decode(&Kind::<Pod>::typed(), &object).unwrap_err();
         assert_eq!((error.namespace.as_deref(), error.name.as_deref()), (Some("b"), Some("a")));
         assert!(
-            error.to_string().starts_with("pods (v1): b/a cannot be decoded: invalid type: integer `7`"),
+            error.to_string().starts_with(
+                "pods (v1): b/a cannot be decoded: invalid type: integer `…`, expected a string"
+            ),
             "{error}"
         );
         let error = Kind::<Pod>::typed().decode(b"nonsense", false, &mut Vec::new()).unwrap_err();

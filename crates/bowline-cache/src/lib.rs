@@ -25,7 +25,7 @@ pub use decode::{
     FrameError, Frames, Identity, IdentityError, ListError, ListMeta, ListReader, WatchFrame,
     without_managed_fields,
 };
-pub use delta_fifo::{Delta, DeltaFifo, Replaced};
+pub use delta_fifo::{Delta, DeltaFifo, Replaced, Unreadable};
 pub use event::{Deleted, Event};
 pub use handler::{Handler, HandlerFuncs};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Snapshot};

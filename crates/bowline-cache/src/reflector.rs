@@ -6,6 +6,7 @@ mod decoder;
 mod health;
 mod reading;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,6 +109,14 @@ struct Following {
     deadline: Instant,
     /// Whether it had anything to say.
     has_told: bool,
+    clock: Clock,
+    metrics: Arc<dyn Metrics>,
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.metrics.watch_ended(self.clock.now().since(self.opened));
+    }
 }
 
 /// Why an open watch is followed no longer.
@@ -202,7 +211,6 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             State::Follow(mut following) => {
                 let end = self.follow(&mut following).await;
                 let lasted = self.clock().now().since(following.opened);
-                self.metrics.watch_ended(lasted);
                 self.watch_over(end, following.has_told, lasted)
             }
             State::Wait { pause, then } => {
@@ -233,8 +241,11 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             // Not every server knows this, and not everybody who may list may watch.
             Way::Streaming if error.is_about_request() => {
                 if is_of_version {
+                    // The newest there is: a server that is behind could be further behind than what is known here.
                     self.version = None;
-                } else if matches!(error.code(), Some(400 | 405 | 406 | 415 | 422)) {
+                    return State::List(Way::Pages);
+                }
+                if matches!(error.code(), Some(400 | 405 | 406 | 415 | 422)) {
                     // It will not know it next time either.
                     self.settings.streaming = false;
                 }
@@ -328,7 +339,9 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let stream = self.in_time(SILENCE, self.list_watch.watch(options)).await??;
         self.metrics.watch_began();
         let deadline = opened + options.timeout + GRACE;
-        Ok(Box::new(Following { stream, frames: Frames::default(), opened, deadline, has_told: false }))
+        let (clock, metrics) = (self.clock().clone(), self.metrics.clone());
+        let frames = Frames::default();
+        Ok(Box::new(Following { stream, frames, opened, deadline, has_told: false, clock, metrics }))
     }
 
     async fn in_time<T>(
@@ -424,7 +437,8 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
     ) -> Result<(), ListWatchError> {
         let (items, unreadable) = listed.finish(late).await?;
         // What is set aside later is not to be forgotten when this list is applied: it is forgotten here.
-        let is_there = |key: &ObjectKey| !self.namespaces.contains(key) || unreadable.contains(key);
+        let keys: BTreeSet<_> = unreadable.iter().map(|object| &object.key).collect();
+        let is_there = |key: &ObjectKey| !self.namespaces.contains(key) || keys.contains(key);
         self.decoder.shelf.retain(is_there);
         self.version = Some(resource_version.clone());
         let replaced = Delta::Replaced(Replaced { part: self.part, items, unreadable, resource_version });

@@ -30,7 +30,7 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// Whether this is news: another object or another version of it.
+    /// Whether this is news: another object or another version of it, unless there are too many already.
     pub(crate) fn put(&self, key: Option<&ObjectKey>, version: &str, error: &str) -> bool {
         self.total.fetch_add(1, Ordering::Relaxed);
         let Some(key) = key else { return true };
@@ -38,12 +38,14 @@ impl Shelf {
         if objects.get(key).is_some_and(|object| object.resource_version == version) {
             return false;
         }
-        if objects.len() < MOST || objects.contains_key(key) {
-            let object =
-                SetAside { key: key.clone(), resource_version: version.to_owned(), error: error.to_owned() };
-            objects.insert(key.clone(), object);
-            self.len.store(objects.len(), Ordering::Relaxed);
+        if objects.len() >= MOST && !objects.contains_key(key) {
+            // Whoever has so many has been told enough.
+            return false;
         }
+        let object =
+            SetAside { key: key.clone(), resource_version: version.to_owned(), error: error.to_owned() };
+        objects.insert(key.clone(), object);
+        self.len.store(objects.len(), Ordering::Relaxed);
         true
     }
 

@@ -7,7 +7,7 @@ mod sync;
 
 use std::fmt;
 use std::future::pending;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::handler::Handler;
 use crate::indexer::Indexer;
 use crate::key::object_key;
 use crate::kind::Kind;
-use crate::list_watch::ListWatch;
+use crate::list_watch::{ListWatch, ListWatchError};
 use crate::listener::backlog::Batch;
 use crate::listener::{Listener, Registration, Subscription};
 use crate::lister::Lister;
@@ -90,6 +90,10 @@ struct Part {
     namespaces: Namespaces,
     list_watch: Arc<dyn ListWatch>,
     health: Arc<Health>,
+    /// Held by the task that keeps up with it.
+    reflecting: tokio::sync::Mutex<()>,
+    /// When all of it has to be listed again.
+    again: Notify,
 }
 
 /// Who is told, and since when. Whoever holds its lock keeps changes from being applied.
@@ -192,7 +196,7 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
     }
 
     /// The objects. May be filled before the informer is started; what is there and turns out to be gone is told to
-    /// handlers as a deletion.
+    /// handlers as a deletion. Fill it before handlers are added, so that they are told of what turns out to be the same.
     #[must_use]
     pub fn indexer(&self) -> &Arc<Indexer<K>> {
         &self.shared.indexer
@@ -211,6 +215,9 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
     }
 
     /// Adds a handler. What is there already is told to it first, as additions in the initial list.
+    ///
+    /// A handler that has to read the objects takes a [`lister`](Self::lister) along: one that holds the informer itself keeps
+    /// it from ending when everybody else has dropped it.
     pub fn add_handler(&self, handler: impl Handler<K>) -> Registration {
         self.add_handler_with(HandlerOptions::default(), handler)
     }
@@ -308,7 +315,10 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
     pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), SyncError> {
         match self.shared.clock.timeout(limit, self.synced()).await {
             Ok(()) => Ok(()),
-            Err(_) => Err(SyncError::new(limit, self.not_synced())),
+            Err(_) => match self.not_synced() {
+                missing if missing.is_empty() => Ok(()),
+                missing => Err(SyncError::new(limit, missing)),
+            },
         }
     }
 
@@ -360,12 +370,20 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
 
     /// Keeps up with one part. What it was given by others (metrics, hooks) may panic, and everything is listed again then.
     async fn reflect(&self, number: usize, spawner: Spawner) {
+        // One that was stopped a moment ago may not have ended, and must not tell of the past behind a new list.
+        let _alone = self.parts[number].reflecting.lock().await;
         loop {
-            let reflector = self.reflector(number, spawner.clone());
-            if let Err(panic) = AssertUnwindSafe(reflector.run()).catch_unwind().await {
-                tracing::error!(panic = panic_message(&*panic), "a reflector panicked, and begins again");
-                self.clock.sleep(AFTER_PANIC).await;
-            }
+            let reflector = AssertUnwindSafe(self.reflector(number, spawner.clone()).run()).catch_unwind();
+            let again = self.parts[number].again.notified();
+            let panic = tokio::select! {
+                biased;
+                () = again => continue,
+                Err(panic) = reflector => panic,
+            };
+            let panic = panic_message(&*panic);
+            tracing::error!(panic, "a reflector panicked, and begins again");
+            self.parts[number].health.failed(&ListWatchError::Malformed(format!("it panicked: {panic}")));
+            self.clock.sleep(AFTER_PANIC).await;
         }
     }
 
@@ -390,7 +408,14 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                 }
                 () = self.resyncs.notified() => {}
                 deltas = self.fifo.pop() => {
-                    if self.apply(deltas) {
+                    let applied = catch_unwind(AssertUnwindSafe(|| self.apply(deltas)));
+                    let is_sync = applied.unwrap_or_else(|panic| {
+                        // None of it counts. All is listed again, so that nothing is missed.
+                        tracing::error!(panic = panic_message(&*panic), "changes could not be applied; listing again");
+                        self.parts.iter().for_each(|part| part.again.notify_one());
+                        true
+                    });
+                    if is_sync {
                         is_sync_waiting = false;
                     }
                 }
@@ -417,7 +442,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                             self.note(&mut seen, object);
                         }
                     }
-                    Delta::Gone(key) => applying.gone(&key),
+                    Delta::Gone(object) => applying.gone(&object),
                     Delta::Replaced(replaced) => {
                         let part = replaced.part;
                         let is_first = listeners.versions[part].is_none() && !seen[part].is_whole();
@@ -493,6 +518,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             None => self.resync,
         };
         let mut listeners = self.lock();
+        listeners.all.retain(|listener| !listener.is_closed());
         listeners.named += 1;
         let name = options.name.unwrap_or_else(|| listeners.named.to_string());
         let listener = Arc::new(Listener::new(name, resync, self.clock.now()));

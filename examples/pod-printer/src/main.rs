@@ -55,8 +55,9 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             outcome = show(arguments, &demo, &cluster) => shown = outcome,
         }
     };
-    Box::pin(controller.run(arguments.workers, stop)).await?;
+    let ran = Box::pin(controller.run(arguments.workers, stop)).await;
     cluster.close().await;
+    ran?;
     Ok(shown?)
 }
 

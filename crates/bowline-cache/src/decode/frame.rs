@@ -87,6 +87,9 @@ impl<'a> WatchFrame<'a> {
             "BOOKMARK" => {
                 let Bookmark { metadata } = serde_json::from_slice(object)
                     .map_err(|error| malformed(format!("a bookmark, but {error}")))?;
+                if metadata.resource_version.is_empty() {
+                    return Err(malformed("a bookmark, but of no version".into()));
+                }
                 let end =
                     metadata.annotations.as_ref().and_then(|annotations| annotations.get(INITIAL_EVENTS_END));
                 Ok(Self::Bookmark {

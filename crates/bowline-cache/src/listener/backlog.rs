@@ -22,8 +22,8 @@ pub(crate) type Batch<K> = Arc<[Event<K>]>;
 
 /// What waits for one handler.
 ///
-/// Bounded: the first batch, however large it is, [`LIMIT`] events behind it, and three events for each key once there
-/// were more.
+/// Bounded by how many objects there were: the first batch, however large it is, [`LIMIT`] events behind it, and three events
+/// for each key once there were more.
 pub(crate) struct Backlog<K> {
     shared: VecDeque<Waiting<K>>,
     /// Events behind the first batch.

@@ -1,7 +1,7 @@
 //! From bytes to objects: what is known already is not decoded again, what cannot be read is set aside.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use bowline_clock::{Spawner, Task};
 use kube::Resource;
 
 use crate::decode::{Identity, IdentityError};
-use crate::delta_fifo::Delta;
+use crate::delta_fifo::{Delta, Unreadable};
 use crate::indexer::Indexer;
 use crate::key::object_key;
 use crate::kind::Kind;
@@ -46,7 +46,7 @@ pub(crate) enum Decoded<K> {
     Known(Arc<K>),
     New(Arc<K>),
     /// It is set aside; its key, if that much could be read.
-    Unreadable(Option<ObjectKey>),
+    Unreadable(Option<Unreadable>),
 }
 
 impl<K: Resource + Send + Sync + 'static> Decoder<K> {
@@ -60,8 +60,9 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         let identity = Identity::read(object);
         note_version(&identity, version);
         match self.decode(object, identity, scratch) {
-            Decoded::New(object) => Some(Delta::Applied(object)),
-            Decoded::Known(_) | Decoded::Unreadable(_) => None,
+            // What is known may be about to change: changes to it may wait before this one.
+            Decoded::New(object) | Decoded::Known(object) => Some(Delta::Applied(object)),
+            Decoded::Unreadable(_) => None,
         }
     }
 
@@ -76,10 +77,10 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         note_version(&identity, version);
         match self.decode(object, identity, scratch) {
             Decoded::New(object) | Decoded::Known(object) => Some(Delta::Deleted(object)),
-            Decoded::Unreadable(key) => {
-                let key = key?;
-                self.shelf.take_down(&key);
-                Some(Delta::Gone(key))
+            Decoded::Unreadable(object) => {
+                let object = object?;
+                self.shelf.take_down(&object.key);
+                Some(Delta::Gone(object))
             }
         }
     }
@@ -105,16 +106,13 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
                     _ => None,
                 };
                 self.set_aside(key.as_ref(), "", &error.to_string());
-                return Decoded::Unreadable(key);
+                return Decoded::Unreadable(key.map(|key| Unreadable { key, uid: None }));
             }
         };
         if let Some(known) = self.known(&identity) {
             return Decoded::Known(known);
         }
-        let decoded = self.kind.decode(object, self.keeps_managed_fields(&identity), scratch);
-        let transformed =
-            decoded.map_err(|error| error.to_string()).and_then(|object| self.transformed(object));
-        match transformed {
+        match self.decoded(object, self.keeps_managed_fields(&identity), scratch) {
             Ok(object) => {
                 if !self.shelf.is_empty() {
                     self.shelf.take_down(&key_of(&identity));
@@ -124,7 +122,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
             Err(error) => {
                 let key = key_of(&identity);
                 self.set_aside(Some(&key), &identity.resource_version, &error);
-                Decoded::Unreadable(Some(key))
+                Decoded::Unreadable(Some(Unreadable { key, uid: Some(identity.uid.into_owned()) }))
             }
         }
     }
@@ -145,7 +143,13 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         })
     }
 
-    fn transformed(&self, mut object: K) -> Result<K, String> {
+    /// Decodes and transforms. Either is somebody else's code, and may panic.
+    fn decoded(&self, object: &[u8], keep_managed_fields: bool, scratch: &mut Vec<u8>) -> Result<K, String> {
+        let decode = || self.kind.decode(object, keep_managed_fields, scratch);
+        let mut object = match catch_unwind(AssertUnwindSafe(decode)) {
+            Ok(decoded) => decoded.map_err(|error| error.to_string())?,
+            Err(panic) => return Err(format!("decoding it panicked: {}", panic_message(&*panic))),
+        };
         let Some(transform) = &self.transform else { return Ok(object) };
         match catch_unwind(AssertUnwindSafe(|| transform(&mut object))) {
             Ok(()) => Ok(object),
@@ -189,7 +193,7 @@ pub(crate) struct Listed<K> {
     /// Room for the next batch: fresh memory costs more than what is copied into it.
     spare: Raw,
     items: Vec<Arc<K>>,
-    unreadable: Vec<ObjectKey>,
+    unreadable: Vec<Unreadable>,
 }
 
 /// What changed while a list was read.
@@ -252,7 +256,7 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
     pub(crate) async fn finish(
         mut self,
         late: Vec<Late<K>>,
-    ) -> Result<(Vec<Arc<K>>, Vec<ObjectKey>), ListWatchError> {
+    ) -> Result<(Vec<Arc<K>>, Vec<Unreadable>), ListWatchError> {
         if self.raw.bytes.len() <= INLINE {
             self.collect().await?;
             let decoded = decode_all(&self.decoder, &mut self.raw);
@@ -272,7 +276,8 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
     fn change(&mut self, late: Vec<Late<K>>) {
         let items = std::mem::take(&mut self.items).into_iter();
         let mut items: BTreeMap<_, _> = items.map(|object| (object_key(&*object), object)).collect();
-        let mut unreadable: BTreeSet<_> = std::mem::take(&mut self.unreadable).into_iter().collect();
+        let unreadable = std::mem::take(&mut self.unreadable).into_iter();
+        let mut unreadable: BTreeMap<_, _> = unreadable.map(|object| (object.key.clone(), object)).collect();
         for late in late {
             match late {
                 Late::Present(Decoded::Known(object) | Decoded::New(object)) => {
@@ -280,11 +285,13 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
                     unreadable.remove(&key);
                     items.insert(key, object);
                 }
-                Late::Present(Decoded::Unreadable(key)) => unreadable.extend(key),
+                Late::Present(Decoded::Unreadable(object)) => {
+                    unreadable.extend(object.map(|object| (object.key.clone(), object)));
+                }
                 Late::Gone(delta) => {
                     let key = match delta {
                         Some(Delta::Deleted(object)) => object_key(&*object),
-                        Some(Delta::Gone(key)) => key,
+                        Some(Delta::Gone(object)) => object.key,
                         _ => continue,
                     };
                     unreadable.remove(&key);
@@ -293,7 +300,7 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
             }
         }
         self.items = items.into_values().collect();
-        self.unreadable = unreadable.into_iter().collect();
+        self.unreadable = unreadable.into_values().collect();
     }
 
     async fn hand_over(&mut self) -> Result<(), ListWatchError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bowline_clock::{HashSet, HashState};
 use kube::Resource;
 
-use crate::delta_fifo::Replaced;
+use crate::delta_fifo::{Replaced, Unreadable};
 use crate::event::{Deleted, Event};
 use crate::indexer::{Change, Snapshot};
 use crate::key::object_key;
@@ -43,6 +43,8 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
         match self.next.get(&key) {
             // Another one has its name by now: this was told when that one came.
             Some(known) if is_recreated(&*known, &**object) => false,
+            // It came back since: a watch that begins again too early tells of an earlier departure.
+            Some(known) if is_older(&**object, &*known) => false,
             Some(_) => {
                 self.remove(&key, object.clone(), false);
                 true
@@ -53,9 +55,11 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
     }
 
     /// One object that is gone, and what it last was could not be read.
-    pub(super) fn gone(&mut self, key: &ObjectKey) {
-        if let Some(known) = self.next.get(key) {
-            self.remove(key, known, true);
+    pub(super) fn gone(&mut self, object: &Unreadable) {
+        if let Some(known) = self.next.get(&object.key)
+            && !is_another(&*known, object)
+        {
+            self.remove(&object.key, known, true);
         }
     }
 
@@ -63,19 +67,28 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
     pub(super) fn replaced(&mut self, replaced: Replaced<K>, namespaces: &Namespaces, is_first: bool) {
         let mut there: HashSet<ObjectKey> =
             HashSet::with_capacity_and_hasher(replaced.items.len(), HashState::for_lookups());
-        there.extend(replaced.unreadable);
         let mut came = Vec::new();
-        for object in replaced.items {
+        // Of what is listed twice, the later counts.
+        for object in replaced.items.into_iter().rev() {
             let key = object_key(&*object);
+            if !there.insert(key.clone()) {
+                continue;
+            }
             match self.next.get(&key) {
                 Some(old) if Arc::ptr_eq(&old, &object) || is_same(&*old, &*object) => {}
                 Some(old) if is_recreated(&*old, &*object) => {
                     self.remove(&key, old, true);
-                    came.push((key.clone(), None, object));
+                    came.push((key, None, object));
                 }
-                old => came.push((key.clone(), old, object)),
+                old => came.push((key, old, object)),
             }
-            there.insert(key);
+        }
+        came.reverse();
+        // What is known of an object that cannot be read stays, but not what is known of its predecessor.
+        for object in replaced.unreadable {
+            if self.next.get(&object.key).is_none_or(|known| !is_another(&*known, &object)) {
+                there.insert(object.key);
+            }
         }
         let is_gone = |key: &ObjectKey| namespaces.contains(key) && !there.contains(key);
         let gone = self.next.iter().filter(|(key, _)| is_gone(key));
@@ -113,6 +126,11 @@ fn is_recreated<K: Resource>(old: &K, new: &K) -> bool {
     matches!((&old.meta().uid, &new.meta().uid), (Some(old), Some(new)) if old != new)
 }
 
+/// Whether this is about another object of the name.
+fn is_another<K: Resource>(known: &K, object: &Unreadable) -> bool {
+    matches!((&known.meta().uid, &object.uid), (Some(known), Some(uid)) if known != uid)
+}
+
 fn is_same<K: Resource>(old: &K, new: &K) -> bool {
     old.meta().uid == new.meta().uid
         && old.meta().resource_version.is_some()
@@ -122,7 +140,14 @@ fn is_same<K: Resource>(old: &K, new: &K) -> bool {
 /// Whether this was told before: the same version again, or one from before it, as a watch that begins again too early may
 /// send. Versions are compared only as far as they are numbers.
 fn is_not_newer<K: Resource>(old: &K, new: &K) -> bool {
-    let number =
-        |object: &K| object.meta().resource_version.as_ref().and_then(|version| version.parse::<u64>().ok());
     is_same(old, new) || matches!((number(old), number(new)), (Some(old), Some(new)) if new <= old)
+}
+
+/// Whether one is from before the other, as far as versions are numbers.
+fn is_older<K: Resource>(one: &K, other: &K) -> bool {
+    matches!((number(one), number(other)), (Some(one), Some(other)) if one < other)
+}
+
+fn number<K: Resource>(object: &K) -> Option<u64> {
+    object.meta().resource_version.as_ref()?.parse().ok()
 }

@@ -182,6 +182,8 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
                 namespaces,
                 list_watch,
                 health: Arc::new(Health::new(clock.clone())),
+                reflecting: tokio::sync::Mutex::default(),
+                again: Notify::new(),
             })
             .collect();
         let listeners = Listeners { all: Vec::new(), versions: vec![None; parts.len()], named: 0 };

@@ -6,7 +6,7 @@ use futures::channel::mpsc::unbounded;
 
 use crate::script::{
     Answer, Asked, Lab, Script, added, bookmark, deleted, error, initial_end, line, list, modified, object,
-    page, pairs, values,
+    page, pairs, raw, values,
 };
 use crate::world::Witness;
 
@@ -125,6 +125,44 @@ fn frames_that_come_twice_or_again_are_told_once() {
         lab.until("the bookmark came", || informer.last_sync_resource_version().as_deref() == Some("20"))
             .await;
         assert_eq!(witness.told(), ["+a=1*", "a=1>2", "a=2>3", "-a=3", "+a=4"]);
+    });
+}
+
+#[test]
+fn a_replayed_departure_does_not_take_away_what_came_back() {
+    Lab::run(51, |lab| async move {
+        let (bad, good) = (raw("a", 1, 6, "5"), object("a", 2, 12, "3"));
+        let replayed = vec![
+            // It had left what is selected before, and is back as it is known; both in one piece.
+            [deleted("a", 1, 4, "0"), added("a", 1, 5, "1")].concat(),
+            deleted("a", 1, 4, "0"),
+            deleted("a", 1, 11, "1"),
+            line("ADDED", &good),
+            // Of its predecessor, which cannot be read.
+            line("DELETED", &bad),
+            bookmark(20),
+        ];
+        let script = in_a_row(&lab, vec![Answer::Open([beginning(), replayed].concat())]);
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("the bookmark came", || informer.last_sync_resource_version().as_deref() == Some("20"))
+            .await;
+        assert_eq!(witness.told(), ["+a=1*", "-a=1", "+a=3"]);
+        assert_eq!(values(&informer), pairs([("a", "3")]));
+    });
+}
+
+#[test]
+fn what_is_listed_twice_is_told_once_as_it_was_listed_last() {
+    Lab::run(52, |lab| async move {
+        let all = vec![added("a", 1, 5, "1"), added("b", 1, 4, "1"), added("a", 1, 6, "2"), initial_end(6)];
+        let script = in_a_row(&lab, vec![Answer::Open(all)]);
+        let informer = lab.informer(&script);
+        let (witness, registration) = Witness::of(&informer);
+        informer.start();
+        assert!(registration.synced().await);
+        assert_eq!(witness.told(), ["+b=1*", "+a=2*"]);
     });
 }
 

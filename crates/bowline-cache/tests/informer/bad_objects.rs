@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_cache::{Namespaces, SharedInformer};
+use bowline_cache::{Kind, Namespaces, SharedInformer};
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::field::{Field, Visit};
@@ -234,4 +234,79 @@ fn a_bad_object_is_complained_about_once() {
     let warnings = warnings.0.lock().unwrap();
     let about: Vec<_> = warnings.iter().filter(|text| text.contains("default/bad")).collect();
     assert_eq!(about.len(), 1, "{about:?}");
+}
+
+#[test]
+fn an_unreadable_successor_does_not_keep_its_predecessor() {
+    Lab::run(71, |lab| async move {
+        let successor = raw("a", 2, 9, "5");
+        let again = vec![line("ADDED", &successor), initial_end(9)];
+        let first = vec![added("a", 1, 5, "1"), initial_end(5), error(410, "Expired")];
+        let (script, mut then) = (vec![Answer::Open(first)], vec![Answer::Open(again)]);
+        let mut answers: Vec<_> = script.into_iter().chain(then.drain(..)).rev().collect();
+        let script = lab.script(move |_, _| answers.pop().unwrap_or_else(|| Answer::Open(Vec::new())));
+        let informer = lab.informer(&script);
+        let (witness, _registration) = Witness::of(&informer);
+        informer.start();
+        lab.until("it is listed again", || informer.stats().lists == 2 && witness.count() == 2).await;
+        assert_eq!(witness.told(), ["+a=1*", "-a=1?"]);
+        assert_eq!(aside(&informer), ["default/a@9"]);
+    });
+}
+
+/// A type that does not expect everything.
+#[derive(Clone, Debug)]
+struct Touchy(ConfigMap);
+
+impl<'de> serde::Deserialize<'de> for Touchy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let map = ConfigMap::deserialize(deserializer)?;
+        assert_ne!(value(&map), "boom", "nobody expected this");
+        Ok(Self(map))
+    }
+}
+
+impl kube::Resource for Touchy {
+    type DynamicType = ();
+    type Scope = kube::core::NamespaceResourceScope;
+
+    fn kind((): &()) -> std::borrow::Cow<'_, str> {
+        "ConfigMap".into()
+    }
+
+    fn group((): &()) -> std::borrow::Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> std::borrow::Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> std::borrow::Cow<'_, str> {
+        "configmaps".into()
+    }
+
+    fn meta(&self) -> &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+        &self.0.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+        &mut self.0.metadata
+    }
+}
+
+#[test]
+fn an_object_whose_decoding_panics_is_set_aside() {
+    World::run(72, |world| async move {
+        world.create("a", "1").await;
+        world.create("bad", "boom").await;
+        let informer = SharedInformer::builder(&world.spawner(), Kind::<Touchy>::typed())
+            .client(world.client.clone())
+            .build()
+            .expect("one source");
+        informer.start();
+        informer.wait_for_sync(Duration::from_secs(60)).await.expect("in sync");
+        assert_eq!(informer.indexer().len(), 1);
+        assert!(informer.set_aside()[0].error.contains("nobody expected this"), "{:?}", informer.set_aside());
+    });
 }
