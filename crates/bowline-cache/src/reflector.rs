@@ -210,8 +210,9 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             }
             State::Follow(mut following) => {
                 let end = self.follow(&mut following).await;
-                let lasted = self.clock().now().since(following.opened);
-                self.watch_over(end, following.has_told, lasted)
+                let (lasted, has_told) = (self.clock().now().since(following.opened), following.has_told);
+                drop(following);
+                self.watch_over(end, has_told, lasted)
             }
             State::Wait { pause, then } => {
                 self.health.enter(Phase::Waiting);
