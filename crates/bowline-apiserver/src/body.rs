@@ -1,7 +1,6 @@
 //! What a response is made of: bytes that are there, bytes that are put together while they are sent, or frames that
 //! come when something happens.
 
-use std::any::Any;
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,6 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use bowline_clock::panic_message;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
@@ -132,12 +132,6 @@ fn caught(poll: impl FnOnce() -> Poll<Chunk>) -> Poll<Chunk> {
         tracing::error!(panic = panic_message(&*panic), "an answer panicked and is cut short");
         Poll::Ready(Some(Err(Disconnected)))
     })
-}
-
-/// What a panic has to say.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why")
 }
 
 /// Frames that end when something else does.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bowline_clock::Clock;
+use bowline_clock::{Clock, panic_message};
 use bowline_machinery::Status;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -17,7 +17,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
 
 use crate::authentication::User;
-use crate::body::{Body, panic_message};
+use crate::body::Body;
 use crate::builder::Builder;
 use crate::hooks::{Call, Disconnected, Hook, Verdict};
 use crate::object::Meta;

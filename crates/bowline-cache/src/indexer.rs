@@ -199,7 +199,8 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.write(|next| next.replace(objects));
     }
 
-    /// The version of the collection that was last seen, if one was: what a watch could go on from.
+    /// The version of the collection, if whoever fills this has noted one. An informer does not: see
+    /// [`SharedInformer::last_sync_resource_version`](crate::SharedInformer::last_sync_resource_version).
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         self.current.load().resource_version()

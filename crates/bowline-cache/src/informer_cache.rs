@@ -261,7 +261,8 @@ impl InformerCache {
         Err(SyncError::new(limit, left.flat_map(|(informer, _)| informer.not_synced()).collect()))
     }
 
-    /// Each informer, by its kind and form, and what it did and has.
+    /// Each informer, by its kind, and what it did and has. Informers of one kind in several forms or namespaces come one
+    /// after the other.
     #[must_use]
     pub fn stats(&self) -> Vec<(String, Stats)> {
         let informers: Vec<_> =

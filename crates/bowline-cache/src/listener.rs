@@ -11,14 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_clock::{Instant, Progress, poll_cooperate};
+use bowline_clock::{Instant, Progress, panic_message, poll_cooperate};
 use kube::Resource;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
 use crate::handler::Handler;
-use crate::reflector::panic_message;
 use backlog::{Backlog, Batch, Taken};
 
 /// After so many callbacks others on the thread get a turn.

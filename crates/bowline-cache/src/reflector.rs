@@ -21,7 +21,7 @@ use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, Watc
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use bowline_machinery::ObjectKey;
-pub(crate) use decoder::{Decoder, Transform, panic_message};
+pub(crate) use decoder::{Decoder, Transform};
 use decoder::{Late, Listed};
 pub(crate) use health::Health;
 pub use health::Phase;
@@ -47,16 +47,16 @@ pub(crate) type ErrorHook = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 
 /// Keeps up with one part of what an informer covers.
 pub(crate) struct Reflector<K> {
-    pub(crate) part: usize,
-    pub(crate) namespaces: Namespaces,
-    pub(crate) list_watch: Arc<dyn ListWatch>,
-    pub(crate) decoder: Arc<Decoder<K>>,
-    pub(crate) fifo: Arc<DeltaFifo<K>>,
-    pub(crate) health: Arc<Health>,
-    pub(crate) metrics: Arc<dyn Metrics>,
-    pub(crate) on_error: Option<ErrorHook>,
-    pub(crate) settings: Settings,
-    pub(crate) spawner: Spawner,
+    part: usize,
+    namespaces: Namespaces,
+    list_watch: Arc<dyn ListWatch>,
+    decoder: Arc<Decoder<K>>,
+    fifo: Arc<DeltaFifo<K>>,
+    health: Arc<Health>,
+    metrics: Arc<dyn Metrics>,
+    on_error: Option<ErrorHook>,
+    settings: Settings,
+    spawner: Spawner,
     backoff: Backoff,
     /// The version that is known here: that of the last object that was seen, readable or not, or of a bookmark.
     version: Option<String>,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Scope, Spawner};
+use bowline_clock::{Clock, Scope, Spawner, panic_message};
 use futures::FutureExt as _;
 use kube::Resource;
 use tokio::sync::Notify;
@@ -31,7 +31,7 @@ use crate::listener::{Listener, Registration, Subscription};
 use crate::lister::Lister;
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
-use crate::reflector::{Decoder, ErrorHook, Health, Phase, Reflector, Settings, panic_message};
+use crate::reflector::{Decoder, ErrorHook, Health, Phase, Reflector, Settings};
 use crate::set_aside::SetAside;
 use applying::Applying;
 pub use builder::{InformerBuilder, InformerError};
@@ -40,7 +40,7 @@ pub use sync::{NotSynced, SyncError};
 /// How long a stop waits for what is running.
 const STOPPING: Duration = Duration::from_secs(30);
 
-/// How long a reflector that panicked rests.
+/// How long a reflector rests after a panic, its own or one in what it told.
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// Keeps all objects of a kind, as far as it is told to, and tells handlers what happens to them.
@@ -377,7 +377,11 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             let again = self.parts[number].again.notified();
             let panic = tokio::select! {
                 biased;
-                () = again => continue,
+                () = again => {
+                    // What could not be applied may not be so the next time either.
+                    self.clock.sleep(AFTER_PANIC).await;
+                    continue;
+                }
                 Err(panic) = reflector => panic,
             };
             let panic = panic_message(&*panic);

@@ -46,4 +46,4 @@ pub use rng::Rng;
 pub use scope::{Drained, Scope, Spawner};
 #[cfg(feature = "simulation")]
 pub use simulation::Simulation;
-pub use task::{Task, TaskError};
+pub use task::{Task, TaskError, panic_message};

@@ -372,7 +372,7 @@ impl Place {
     }
 
     fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> String {
-        let message = panic_message(panic);
+        let message = panic_message(panic).to_owned();
         tracing::error!(task = %self.name, panic = %message, "a task panicked");
         for scope in self.node.lineage() {
             scope.panicked.fetch_add(1, Ordering::Relaxed);

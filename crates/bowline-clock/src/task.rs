@@ -49,7 +49,7 @@ impl<T> Future for Task<T> {
             State::Running(handle) => match ready!(Pin::new(handle).poll(cx)) {
                 Ok(result) => Some(result),
                 Err(error) if error.is_cancelled() => None,
-                Err(error) => Some(Err(panic_message(&*error.into_panic()))),
+                Err(error) => Some(Err(panic_message(&*error.into_panic()).to_owned())),
             },
             State::Over(result) => result.take(),
         };
@@ -81,13 +81,9 @@ pub enum TaskError {
     },
 }
 
-/// The text of a panic, if it had one.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic without a message".to_owned()
-    }
+/// The text of a panic that was caught, if it had one.
+#[must_use]
+pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }

@@ -1,11 +1,10 @@
 //! From bytes to objects: what is known already is not decoded again, what cannot be read is set aside.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use bowline_clock::{Spawner, Task};
+use bowline_clock::{Spawner, Task, panic_message};
 use kube::Resource;
 
 use crate::decode::{Identity, IdentityError};
@@ -176,12 +175,6 @@ fn note_version(identity: &Result<Identity<'_>, IdentityError>, version: &mut Op
         version.clear();
         version.push_str(&identity.resource_version);
     }
-}
-
-/// What a panic has to say.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why")
 }
 
 /// A list while it is read: the objects so far, and the bytes of those that are still to be decoded.
