@@ -1,0 +1,161 @@
+//! Everything that belongs to one API server, in one place.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_cache::{CacheOptions, InformerCache};
+use bowline_clock::{Clock, Spawner};
+
+use crate::{Client, Journal, Metrics};
+
+/// Everything that belongs to one API server: informers, client, metrics, the journal of what was reconciled.
+///
+/// Controllers are built from it. Its tasks are spawned below the scope whose spawner it is given, so that the end of that
+/// scope is the end of all of it. A clone is the same cluster.
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    spawner: Spawner,
+    kube: kube::Client,
+    cache: InformerCache,
+    client: Client,
+    metrics: Metrics,
+    journal: Journal,
+}
+
+/// Options of a [`Cluster`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct ClusterBuilder {
+    spawner: Spawner,
+    kube: kube::Client,
+    cache: CacheOptions,
+    metrics: Metrics,
+}
+
+/// Why a cluster cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {}
+
+impl Cluster {
+    /// A cluster with default options.
+    ///
+    /// # Errors
+    /// As [`ClusterBuilder::build`].
+    pub fn new(spawner: &Spawner, kube: kube::Client) -> Result<Self, ClusterError> {
+        Self::builder(spawner, kube).build()
+    }
+
+    /// A cluster with options.
+    pub fn builder(spawner: &Spawner, kube: kube::Client) -> ClusterBuilder {
+        ClusterBuilder {
+            spawner: spawner.clone(),
+            kube,
+            cache: CacheOptions::new(),
+            metrics: Metrics::default(),
+        }
+    }
+
+    /// The client that operators use.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    /// The client that everything else stands on.
+    #[must_use]
+    pub fn kube(&self) -> &kube::Client {
+        &self.inner.kube
+    }
+
+    /// The informers.
+    #[must_use]
+    pub fn cache(&self) -> &InformerCache {
+        &self.inner.cache
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// The last reconciles.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.inner.journal
+    }
+
+    /// The clock of all that happens here.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        self.inner.spawner.clock()
+    }
+
+    /// Where tasks are spawned.
+    #[must_use]
+    pub fn spawner(&self) -> &Spawner {
+        &self.inner.spawner
+    }
+
+    /// Starts the informers: those that there are, and each from now on as soon as it is asked for.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(&self) {
+        self.inner.cache.start();
+    }
+
+    /// Stops the informers. They can be started again.
+    pub async fn stop(&self) {
+        self.inner.cache.stop().await;
+    }
+}
+
+impl ClusterBuilder {
+    /// What is cached, and how. Default: each kind that is asked for, in all namespaces.
+    pub fn cache(mut self, options: CacheOptions) -> Self {
+        self.cache = options;
+        self
+    }
+
+    /// Where metrics are counted. Default: a registry of its own.
+    pub fn metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Makes the cluster. Nothing is read from the API server before it is started.
+    ///
+    /// # Errors
+    /// When the options make no sense.
+    pub fn build(self) -> Result<Cluster, ClusterError> {
+        let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
+        let client = Client::new(cache.clone());
+        Ok(Cluster {
+            inner: Arc::new(Inner {
+                spawner: self.spawner,
+                kube: self.kube,
+                cache,
+                client,
+                metrics: self.metrics,
+                journal: Journal::default(),
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("cache", &self.inner.cache).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ClusterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterBuilder").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! Controllers: from an event to `reconcile`, and the client in it.
+#![doc = include_str!("guide.md")]
+
+mod action;
+mod change;
+mod client;
+mod cluster;
+mod error;
+mod events;
+mod journal;
+mod metrics;
+mod request;
+mod trigger;
+
+pub use action::Action;
+pub use change::{Change, ChangeKind};
+pub use client::Client;
+pub use cluster::{Cluster, ClusterBuilder, ClusterError};
+pub use error::{BoxError, Error, Result, is_terminal, terminal};
+pub use events::Recorder;
+pub use journal::{Journal, Outcome, Run};
+pub use metrics::Metrics;
+pub use request::Request;
+pub use trigger::{Cause, Trigger, Triggers};

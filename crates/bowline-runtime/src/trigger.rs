@@ -1,0 +1,201 @@
+//! Why a reconcile runs: what travels with a request through the queue.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_machinery::ObjectKey;
+use bowline_workqueue::Coalesce;
+use smallvec::SmallVec;
+
+/// How many different triggers are kept; more are counted.
+const KEPT: usize = 16;
+
+/// What made an object be reconciled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The object was there when the watch began.
+    Initial,
+    /// It was created.
+    Created,
+    /// It was changed.
+    Updated,
+    /// Nothing happened to it; it is shown again from time to time.
+    Resynced,
+    /// It was deleted.
+    Deleted,
+    /// Somebody outside the API server said so: a channel, a stream, a function.
+    Signalled,
+    /// An earlier reconcile asked to be run again.
+    Requeued,
+}
+
+/// One reason for which an object is reconciled: what happened, to which object, and who saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    source: Arc<str>,
+    cause: Cause,
+    /// None when it is the object that is reconciled: the usual case, which owns no memory.
+    object: Option<Arc<ObjectKey>>,
+}
+
+/// Why an object is reconciled: all that happened since it was last, each thing once. No more than 16 different ones are
+/// kept; the rest is counted.
+///
+/// Shown as one line: `Foo created; Deployment default/web updated; and 3 more`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Triggers {
+    kept: SmallVec<[Trigger; 1]>,
+    more: u64,
+}
+
+impl Trigger {
+    /// Something happened to the object that is to be reconciled.
+    #[must_use]
+    pub fn own(source: Arc<str>, cause: Cause) -> Self {
+        Self { source, cause, object: None }
+    }
+
+    /// Something happened to another object than that which is to be reconciled.
+    #[must_use]
+    pub fn other(source: Arc<str>, cause: Cause, object: ObjectKey) -> Self {
+        Self { source, cause, object: Some(Arc::new(object)) }
+    }
+
+    /// Who saw it: the kind that is watched, or the name of the channel, stream or function.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// To which object, unless it is that which is reconciled.
+    #[must_use]
+    pub fn object(&self) -> Option<&ObjectKey> {
+        self.object.as_deref()
+    }
+}
+
+impl Triggers {
+    /// For one reason.
+    #[must_use]
+    pub fn one(trigger: Trigger) -> Self {
+        Self { kept: SmallVec::from_buf([trigger]), more: 0 }
+    }
+
+    /// Those that are kept, in the order in which they came.
+    pub fn iter(&self) -> impl Iterator<Item = &Trigger> {
+        self.kept.iter()
+    }
+
+    /// How many there were that are not kept, for there were too many.
+    #[must_use]
+    pub fn more(&self) -> u64 {
+        self.more
+    }
+
+    /// Whether nobody said why.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.more == 0
+    }
+
+    fn push(&mut self, trigger: Trigger) {
+        if self.kept.contains(&trigger) {
+            return;
+        }
+        if self.kept.len() < KEPT {
+            self.kept.push(trigger);
+        } else {
+            self.more = self.more.saturating_add(1);
+        }
+    }
+}
+
+impl Coalesce for Triggers {
+    fn coalesce(&mut self, newer: Self) {
+        for trigger in newer.kept {
+            self.push(trigger);
+        }
+        self.more = self.more.saturating_add(newer.more);
+    }
+}
+
+impl Cause {
+    /// One word, as it is shown in logs and metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Initial => "found",
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Resynced => "resynced",
+            Self::Deleted => "deleted",
+            Self::Signalled => "signalled",
+            Self::Requeued => "requeued",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.object {
+            Some(object) => write!(f, "{} {object} {}", self.source, self.cause),
+            None => write!(f, "{} {}", self.source, self.cause),
+        }
+    }
+}
+
+impl fmt::Display for Triggers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, trigger) in self.kept.iter().enumerate() {
+            if position > 0 {
+                f.write_str("; ")?;
+            }
+            trigger.fmt(f)?;
+        }
+        match (self.more, self.kept.is_empty()) {
+            (0, true) => f.write_str("nobody said why"),
+            (0, false) => Ok(()),
+            (more, _) => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn updated(name: &str) -> Trigger {
+        Trigger::other(Arc::from("Deployment"), Cause::Updated, ObjectKey::new("default", name))
+    }
+
+    #[test]
+    fn the_same_trigger_is_kept_once_and_shown_as_one_line() {
+        let mut triggers = Triggers::one(Trigger::own(Arc::from("Foo"), Cause::Created));
+        triggers.coalesce(Triggers::one(updated("web")));
+        triggers.coalesce(Triggers::one(updated("web")));
+        assert_eq!(triggers.to_string(), "Foo created; Deployment default/web updated");
+    }
+
+    #[test]
+    fn triggers_beyond_sixteen_are_counted() {
+        let mut triggers = Triggers::default();
+        for number in 0..20 {
+            triggers.coalesce(Triggers::one(updated(&number.to_string())));
+        }
+        assert_eq!((triggers.iter().count(), triggers.more()), (16, 4));
+        assert!(triggers.to_string().ends_with("Deployment default/15 updated; and 4 more"), "{triggers}");
+    }
+}
