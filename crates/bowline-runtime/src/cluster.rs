@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_cache::{CacheOptions, InformerCache};
+use bowline_cache::{CacheOptions, InformerCache, Kind};
 use bowline_clock::{Clock, Spawner};
 
-use crate::{Client, Journal, Metrics};
+use crate::{Client, ClientBuilder, Journal, Metrics, Object};
 
 /// Everything that belongs to one API server: informers, client, metrics, the journal of what was reconciled.
 ///
@@ -32,8 +32,13 @@ pub struct ClusterBuilder {
     spawner: Spawner,
     kube: kube::Client,
     cache: CacheOptions,
+    client: ClientBuilder,
+    cached: Vec<Declare>,
     metrics: Metrics,
 }
+
+/// Tells a client of a kind that is cached.
+type Declare = Box<dyn FnOnce(&Client) + Send>;
 
 /// Why a cluster cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +58,8 @@ impl Cluster {
     pub fn builder(spawner: &Spawner, kube: kube::Client) -> ClusterBuilder {
         ClusterBuilder {
             spawner: spawner.clone(),
+            client: Client::builder(kube.clone()),
+            cached: Vec::new(),
             kube,
             cache: CacheOptions::new(),
             metrics: Metrics::default(),
@@ -122,6 +129,28 @@ impl ClusterBuilder {
         self
     }
 
+    /// A kind is read from the cache, whether or not a controller watches it.
+    pub fn cached<K: Object>(self) -> Self {
+        self.cached_kind(Kind::<K>::typed())
+    }
+
+    /// A kind in any form is read from the cache, whether or not a controller watches it.
+    pub fn cached_kind<K: kube::Resource + Send + Sync + 'static>(mut self, kind: Kind<K>) -> Self {
+        self.cached.push(Box::new(move |client| client.declare(&kind)));
+        self
+    }
+
+    /// A kind is never read from the cache, in whichever form, also if a controller watches it.
+    pub fn uncached<K: Object>(self) -> Self {
+        self.client(ClientBuilder::uncached::<K>)
+    }
+
+    /// Options of the client: dry run, field owner, mapper and others. Its cache and its clock are the cluster's.
+    pub fn client(mut self, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
+        self.client = options(self.client);
+        self
+    }
+
     /// Where metrics are counted. Default: a registry of its own.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
@@ -134,7 +163,10 @@ impl ClusterBuilder {
     /// When the options make no sense.
     pub fn build(self) -> Result<Cluster, ClusterError> {
         let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
-        let client = Client::new(cache.clone());
+        let client = self.client.cache(cache.clone()).clock(self.spawner.clock().clone()).build();
+        for declare in self.cached {
+            declare(&client);
+        }
         Ok(Cluster {
             inner: Arc::new(Inner {
                 spawner: self.spawner,
