@@ -8,6 +8,7 @@ mod cluster;
 mod error;
 mod events;
 mod journal;
+pub mod leader_election;
 mod metrics;
 mod request;
 mod trigger;
