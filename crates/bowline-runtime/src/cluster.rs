@@ -2,11 +2,18 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_cache::{CacheOptions, InformerCache, Kind};
 use bowline_clock::{Clock, Spawner};
 
-use crate::{Client, ClientBuilder, Journal, Metrics, Object};
+use crate::{
+    ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, Journal, LogSink, Metrics, Object,
+    Recorder,
+};
+
+/// How long events are written when a cluster stops.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
 /// Everything that belongs to one API server: informers, client, metrics, the journal of what was reconciled.
 ///
@@ -24,6 +31,7 @@ struct Inner {
     client: Client,
     metrics: Metrics,
     journal: Journal,
+    events: Broadcaster,
 }
 
 /// Options of a [`Cluster`].
@@ -35,6 +43,7 @@ pub struct ClusterBuilder {
     client: ClientBuilder,
     cached: Vec<Declare>,
     metrics: Metrics,
+    events: Option<BroadcasterBuilder>,
 }
 
 /// Tells a client of a kind that is cached.
@@ -63,6 +72,7 @@ impl Cluster {
             kube,
             cache: CacheOptions::new(),
             metrics: Metrics::default(),
+            events: None,
         }
     }
 
@@ -96,6 +106,18 @@ impl Cluster {
         &self.inner.journal
     }
 
+    /// Tells people about objects, in the name of a component. See [`Broadcaster::recorder`].
+    #[must_use]
+    pub fn recorder(&self, component: &str) -> Recorder {
+        self.inner.events.recorder(component)
+    }
+
+    /// What becomes of the events that recorders tell.
+    #[must_use]
+    pub fn events(&self) -> &Broadcaster {
+        &self.inner.events
+    }
+
     /// The clock of all that happens here.
     #[must_use]
     pub fn clock(&self) -> &Clock {
@@ -108,17 +130,20 @@ impl Cluster {
         &self.inner.spawner
     }
 
-    /// Starts the informers: those that there are, and each from now on as soon as it is asked for.
+    /// Starts the informers: those that there are, and each from now on as soon as it is asked for. Events are written from
+    /// now on.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) {
         self.inner.cache.start();
+        self.inner.events.start();
     }
 
-    /// Stops the informers. They can be started again.
+    /// Stops the informers, and writes the events that wait, for at most 5 seconds. All can be started again.
     pub async fn stop(&self) {
         self.inner.cache.stop().await;
+        let _is_logged = self.inner.events.shutdown(FLUSH_LIMIT).await;
     }
 }
 
@@ -157,6 +182,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// What becomes of events: sinks, limits. Default: the API server ([`ApiSink`]) in events.k8s.io/v1, and the log
+    /// ([`LogSink`]).
+    pub fn events(mut self, events: BroadcasterBuilder) -> Self {
+        self.events = Some(events);
+        self
+    }
+
     /// Makes the cluster. Nothing is read from the API server before it is started.
     ///
     /// # Errors
@@ -167,6 +199,10 @@ impl ClusterBuilder {
         for declare in self.cached {
             declare(&client);
         }
+        let events = self.events.unwrap_or_else(|| {
+            let api = ApiSink::new(self.kube.clone());
+            Broadcaster::builder(&self.spawner).sink(api).sink(LogSink::new())
+        });
         Ok(Cluster {
             inner: Arc::new(Inner {
                 spawner: self.spawner,
@@ -175,6 +211,7 @@ impl ClusterBuilder {
                 client,
                 metrics: self.metrics,
                 journal: Journal::default(),
+                events: events.build(),
             }),
         })
     }

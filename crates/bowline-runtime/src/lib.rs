@@ -23,7 +23,10 @@ pub use client::{
 };
 pub use cluster::{Cluster, ClusterBuilder, ClusterError};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};
-pub use events::Recorder;
+pub use events::{
+    ApiSink, Broadcaster, BroadcasterBuilder, CorrelatorOptions, EventApi, EventCounts, EventRecord,
+    EventType, Flushed, LogSink, NewEvent, Recorder, Repeats, Sink, SinkError, SinkFuture, ToReference,
+};
 pub use journal::{Journal, Outcome, Run};
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::Metrics;

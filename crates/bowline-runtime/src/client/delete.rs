@@ -226,6 +226,6 @@ impl<K> std::fmt::Debug for Delete<K> {
 
 impl<K> std::fmt::Debug for DeleteAllOf<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DeleteAllOf").field("client", &self.client).field("query", &self.query).finish()
+        f.debug_struct("DeleteAllOf").field("query", &self.query).finish_non_exhaustive()
     }
 }

@@ -84,7 +84,7 @@ pub enum ClientError {
         operation: Box<Operation>,
         /// Why it cannot.
         #[source]
-        source: CacheError,
+        source: Box<CacheError>,
     },
     /// It is not known where objects of the kind are.
     #[error(transparent)]
@@ -158,7 +158,7 @@ impl ClientError {
             Self::Status { status, .. } => matches!(status.code, 408 | 429 | 500 | 502 | 503 | 504),
             Self::Cache { source, .. } => {
                 matches!(
-                    source,
+                    **source,
                     CacheError::NotSynced(_) | CacheError::NotStarted { .. } | CacheError::Removed { .. }
                 )
             }

@@ -300,7 +300,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     }
 
     fn uncached(&self, task: Task<'_>, source: CacheError) -> ClientError {
-        ClientError::Cache { operation: Box::new(self.operation(task)), source }
+        ClientError::Cache { operation: Box::new(self.operation(task)), source: Box::new(source) }
     }
 
     pub(super) fn lost(&self, task: Task<'_>, source: crate::BoxError) -> ClientError {
