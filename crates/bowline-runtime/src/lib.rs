@@ -10,6 +10,7 @@ mod events;
 mod journal;
 mod metrics;
 mod request;
+pub mod transport;
 mod trigger;
 
 pub use action::Action;
