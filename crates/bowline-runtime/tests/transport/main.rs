@@ -114,7 +114,7 @@ async fn the_last_refusal_is_the_answer() {
     assert_eq!(server.lines().len(), 1);
 
     let server = Server::start([busy(1), ok()]).await;
-    let once = server.client_with(TransportOptions::new(server.clock()).tries(1));
+    let once = server.client_with(&TransportOptions::new(server.clock()).tries(1));
     assert_eq!(get(&once, "/a").await.unwrap().status(), 429);
     assert_eq!(server.lines().len(), 1);
 }

@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 /// What the server does when it has read a request.
-pub enum Act {
+pub(crate) enum Act {
     /// Says something, and waits for the next request.
     Say(String),
     /// Says each of these after a while.
@@ -21,10 +21,10 @@ pub enum Act {
 }
 
 /// What was asked, and over which connection.
-pub type Asked = Arc<Mutex<Vec<(usize, String)>>>;
+pub(crate) type Asked = Arc<Mutex<Vec<(usize, String)>>>;
 
-pub struct Server {
-    pub asked: Asked,
+pub(crate) struct Server {
+    pub(crate) asked: Asked,
     address: String,
     clock: Clock,
     _scope: Scope,
@@ -32,7 +32,7 @@ pub struct Server {
 
 impl Server {
     /// Does one thing for each request, in this order.
-    pub async fn start(acts: impl IntoIterator<Item = Act>) -> Self {
+    pub(crate) async fn start(acts: impl IntoIterator<Item = Act>) -> Self {
         let clock = Clock::real();
         let scope = clock.scope("server");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
@@ -50,21 +50,21 @@ impl Server {
         Self { asked, address, clock, _scope: scope }
     }
 
-    pub fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    pub fn client(&self) -> Client {
-        self.client_with(TransportOptions::new(&self.clock))
+    pub(crate) fn client(&self) -> Client {
+        self.client_with(&TransportOptions::new(&self.clock))
     }
 
-    pub fn client_with(&self, options: TransportOptions) -> Client {
+    pub(crate) fn client_with(&self, options: &TransportOptions) -> Client {
         let config = Config::new(format!("http://{}", self.address).parse().expect("it is a URL"));
-        transport::client(&config, &options).expect("the configuration is good")
+        transport::client(&config, options).expect("the configuration is good")
     }
 
     /// The first line of each request, with the number of its connection.
-    pub fn lines(&self) -> Vec<(usize, String)> {
+    pub(crate) fn lines(&self) -> Vec<(usize, String)> {
         let asked = self.asked.lock().expect("nobody panicked");
         let line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         asked.iter().map(|(connection, text)| (*connection, line(text))).collect()
@@ -117,11 +117,11 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// An answer as it is on the wire.
-pub fn answer(status: &str, headers: &str, body: &str) -> String {
+pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
 }
 
 /// A piece of an answer whose length is not told beforehand.
-pub fn chunk(text: &str) -> String {
+pub(crate) fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
