@@ -65,6 +65,18 @@ impl Clock {
         Instant::ZERO + tokio_now().saturating_duration_since(self.shared.origin)
     }
 
+    /// The monotonic time, counting also while the machine is suspended, which [`now`](Self::now) does not on Linux. For
+    /// deadlines that others keep on their own clocks: a lease goes on ending while its holder sleeps. In a simulation it
+    /// is `now`. Not comparable with `now`.
+    #[must_use]
+    pub fn now_with_suspend(&self) -> Instant {
+        match self.shared.wall {
+            Wall::System => boot_time(),
+            #[cfg(feature = "simulation")]
+            Wall::Simulated { .. } => self.now(),
+        }
+    }
+
     /// The wall time: for people and for other machines. It can jump, so never measure with it.
     #[must_use]
     pub fn wall(&self) -> SystemTime {
@@ -175,6 +187,18 @@ impl Future for Sleep {
 #[error("not done within {limit:?}")]
 pub struct Elapsed {
     limit: Duration,
+}
+
+/// Where there is no clock that counts suspend, the monotonic one has to do.
+fn boot_time() -> Instant {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    let time = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    Instant::from_nanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the monotonic clock")]

@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_cache::{CacheOptions, InformerCache};
 use bowline_clock::{Clock, Spawner};
 
-use crate::{Client, Journal, Metrics};
+use crate::{ApiSink, Broadcaster, BroadcasterBuilder, Client, Journal, LogSink, Metrics, Recorder};
+
+/// How long events are written when a cluster stops.
+const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
 /// Everything that belongs to one API server: informers, client, metrics, the journal of what was reconciled.
 ///
@@ -24,6 +28,7 @@ struct Inner {
     client: Client,
     metrics: Metrics,
     journal: Journal,
+    events: Broadcaster,
 }
 
 /// Options of a [`Cluster`].
@@ -33,6 +38,7 @@ pub struct ClusterBuilder {
     kube: kube::Client,
     cache: CacheOptions,
     metrics: Metrics,
+    events: Option<BroadcasterBuilder>,
 }
 
 /// Why a cluster cannot be made.
@@ -56,6 +62,7 @@ impl Cluster {
             kube,
             cache: CacheOptions::new(),
             metrics: Metrics::default(),
+            events: None,
         }
     }
 
@@ -89,6 +96,18 @@ impl Cluster {
         &self.inner.journal
     }
 
+    /// Tells people about objects, in the name of a component. See [`Broadcaster::recorder`].
+    #[must_use]
+    pub fn recorder(&self, component: &str) -> Recorder {
+        self.inner.events.recorder(component)
+    }
+
+    /// What becomes of the events that recorders tell.
+    #[must_use]
+    pub fn events(&self) -> &Broadcaster {
+        &self.inner.events
+    }
+
     /// The clock of all that happens here.
     #[must_use]
     pub fn clock(&self) -> &Clock {
@@ -101,17 +120,20 @@ impl Cluster {
         &self.inner.spawner
     }
 
-    /// Starts the informers: those that there are, and each from now on as soon as it is asked for.
+    /// Starts the informers: those that there are, and each from now on as soon as it is asked for. Events are written from
+    /// now on.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) {
         self.inner.cache.start();
+        self.inner.events.start();
     }
 
-    /// Stops the informers. They can be started again.
+    /// Stops the informers, and writes the events that wait, for at most 5 seconds. All can be started again.
     pub async fn stop(&self) {
         self.inner.cache.stop().await;
+        let _is_logged = self.inner.events.shutdown(FLUSH_LIMIT).await;
     }
 }
 
@@ -128,6 +150,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// What becomes of events: sinks, limits. Default: the API server ([`ApiSink`]) in events.k8s.io/v1, and the log
+    /// ([`LogSink`]).
+    pub fn events(mut self, events: BroadcasterBuilder) -> Self {
+        self.events = Some(events);
+        self
+    }
+
     /// Makes the cluster. Nothing is read from the API server before it is started.
     ///
     /// # Errors
@@ -135,6 +164,10 @@ impl ClusterBuilder {
     pub fn build(self) -> Result<Cluster, ClusterError> {
         let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
         let client = Client::new(cache.clone());
+        let events = self.events.unwrap_or_else(|| {
+            let api = ApiSink::new(self.kube.clone());
+            Broadcaster::builder(&self.spawner).sink(api).sink(LogSink::new())
+        });
         Ok(Cluster {
             inner: Arc::new(Inner {
                 spawner: self.spawner,
@@ -143,6 +176,7 @@ impl ClusterBuilder {
                 client,
                 metrics: self.metrics,
                 journal: Journal::default(),
+                events: events.build(),
             }),
         })
     }

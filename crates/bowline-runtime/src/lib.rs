@@ -8,6 +8,7 @@ mod cluster;
 mod error;
 mod events;
 mod journal;
+pub mod leader_election;
 mod metrics;
 mod request;
 mod trigger;
@@ -17,7 +18,10 @@ pub use change::{Change, ChangeKind};
 pub use client::Client;
 pub use cluster::{Cluster, ClusterBuilder, ClusterError};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};
-pub use events::Recorder;
+pub use events::{
+    ApiSink, Broadcaster, BroadcasterBuilder, CorrelatorOptions, EventApi, EventCounts, EventRecord,
+    EventType, Flushed, LogSink, NewEvent, Recorder, Repeats, Sink, SinkError, SinkFuture, ToReference,
+};
 pub use journal::{Journal, Outcome, Run};
 pub use metrics::Metrics;
 pub use request::Request;

@@ -1,0 +1,158 @@
+//! What a controller holds to tell people something.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_machinery::validate_qualified_name;
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::record::{cut, event_name};
+use super::{Broadcaster, EventRecord, EventType, ToReference};
+
+/// The API refuses longer ones.
+const LONGEST_WORD: usize = 128;
+const LONGEST_NOTE: usize = 1024;
+
+/// Tells people about objects, through `Event`s. A clone is the same recorder.
+///
+/// It never waits and never fails: what cannot be written is logged and counted by the [`Broadcaster`].
+///
+/// ```no_run
+/// use bowline_runtime::{Cluster, EventType, NewEvent};
+/// use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+///
+/// fn tell(cluster: &Cluster, deployment: &Deployment, pod: &Pod) {
+///     let recorder = cluster.recorder("web-controller");
+///     recorder.event(deployment, EventType::Normal, "Synced", "all is as it should be");
+///     recorder.record(deployment, NewEvent::warning("PodLost", "a pod is gone").action("Watch").related(pod));
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Recorder {
+    broadcaster: Broadcaster,
+    controller: Arc<str>,
+    instance: Arc<str>,
+}
+
+/// What an event says.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "an event is told by a recorder"]
+pub struct NewEvent {
+    event_type: EventType,
+    reason: String,
+    note: String,
+    action: Option<String>,
+    related: Option<ObjectReference>,
+}
+
+impl NewEvent {
+    /// An event. `reason` is one word for machines, in `UpperCamelCase`; `note` is for people.
+    pub fn new(event_type: EventType, reason: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { event_type, reason: reason.into(), note: note.into(), action: None, related: None }
+    }
+
+    /// An event that says that all is well.
+    pub fn normal(reason: impl Into<String>, note: impl Into<String>) -> Self {
+        Self::new(EventType::Normal, reason, note)
+    }
+
+    /// An event that says that something is wrong.
+    pub fn warning(reason: impl Into<String>, note: impl Into<String>) -> Self {
+        Self::new(EventType::Warning, reason, note)
+    }
+
+    /// What was done, or failed, in one word for machines. Default: the reason, since the API wants one.
+    pub fn action(mut self, action: impl Into<String>) -> Self {
+        self.action = Some(action.into());
+        self
+    }
+
+    /// Another object that has to do with it. Default: none.
+    pub fn related(mut self, object: &impl ToReference) -> Self {
+        self.related = Some(object.to_reference());
+        self
+    }
+}
+
+impl Recorder {
+    pub(super) fn new(broadcaster: Broadcaster, component: &str, host: &str) -> Self {
+        let controller = qualified(component);
+        let instance = cut(format!("{controller}-{host}"), LONGEST_WORD);
+        Self { broadcaster, controller: controller.into(), instance: instance.into() }
+    }
+
+    /// Which instance of the component it is. Default: the component and the name of the machine.
+    #[must_use]
+    pub fn instance(mut self, instance: impl Into<String>) -> Self {
+        self.instance = cut(instance.into(), LONGEST_WORD).into();
+        self
+    }
+
+    /// Tells something about an object.
+    ///
+    /// `reason` is one word for machines, in `UpperCamelCase`; `note` is for people.
+    pub fn event(
+        &self,
+        object: &impl ToReference,
+        event_type: EventType,
+        reason: impl Into<String>,
+        note: impl Into<String>,
+    ) {
+        self.record(object, NewEvent::new(event_type, reason, note));
+    }
+
+    /// Tells something about an object, with everything that can be said.
+    pub fn record(&self, object: &impl ToReference, event: NewEvent) {
+        self.record_about(object.to_reference(), event);
+    }
+
+    /// Tells something about what a reference refers to: an object that is not at hand, or a part of one.
+    ///
+    /// Texts that are longer than the API allows (128 bytes for reason and action, 1024 for the note) are cut.
+    pub fn record_about(&self, regarding: ObjectReference, event: NewEvent) {
+        let clock = self.broadcaster.clock();
+        let time = clock.wall();
+        let number = self.broadcaster.next_number(time);
+        let reason = cut(event.reason, LONGEST_WORD);
+        self.broadcaster.record(EventRecord {
+            name: event_name(regarding.name.as_deref().unwrap_or_default(), number, clock.rng()),
+            namespace: regarding
+                .namespace
+                .clone()
+                .filter(|it| !it.is_empty())
+                .unwrap_or_else(|| "default".to_owned()),
+            event_type: event.event_type,
+            action: event.action.map_or_else(|| reason.clone(), |action| cut(action, LONGEST_WORD)),
+            reason,
+            note: cut(event.note, LONGEST_NOTE),
+            regarding,
+            related: event.related,
+            controller: self.controller.to_string(),
+            instance: self.instance.to_string(),
+            first: time,
+            last: time,
+            count: 1,
+        });
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("controller", &self.controller)
+            .field("instance", &self.instance)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A name that the API takes for a component.
+fn qualified(component: &str) -> String {
+    if validate_qualified_name(component).is_empty() {
+        return component.to_owned();
+    }
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let name: String =
+        component.chars().map(|letter| if allowed(letter) { letter } else { '-' }).take(63).collect();
+    let name = name.trim_matches(|letter: char| !letter.is_ascii_alphanumeric());
+    if name.is_empty() { "bowline".to_owned() } else { name.to_owned() }
+}

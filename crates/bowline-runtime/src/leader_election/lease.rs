@@ -1,0 +1,88 @@
+//! The lease at the API server: reading and writing it, each within a limit.
+
+use std::time::Duration;
+
+use bowline_clock::Clock;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::api::PostParams;
+
+/// What went wrong with a request about the lease.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LeaseError {
+    /// The server said no, or could not be reached.
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    /// There was no answer in time.
+    #[error("no answer within {0:?}")]
+    Silent(Duration),
+}
+
+impl LeaseError {
+    /// Whether somebody else wrote meanwhile.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Kube(kube::Error::Api(status)) if status.code == 409)
+    }
+}
+
+/// The lease that is fought for.
+#[derive(Clone)]
+pub(super) struct LeaseLock {
+    api: Api<Lease>,
+    namespace: String,
+    name: String,
+    clock: Clock,
+    limit: Duration,
+}
+
+impl LeaseLock {
+    pub(super) fn new(
+        kube: kube::Client,
+        namespace: &str,
+        name: &str,
+        clock: &Clock,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            api: Api::namespaced(kube, namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            clock: clock.clone(),
+            limit,
+        }
+    }
+
+    pub(super) async fn read(&self) -> Result<Option<Lease>, LeaseError> {
+        self.within(self.api.get_opt(&self.name)).await
+    }
+
+    pub(super) async fn create(&self, spec: LeaseSpec) -> Result<Lease, LeaseError> {
+        let metadata = ObjectMeta {
+            name: Some(self.name.clone()),
+            namespace: Some(self.namespace.clone()),
+            ..ObjectMeta::default()
+        };
+        let lease = Lease { metadata, spec: Some(spec), ..Lease::default() };
+        self.within(self.api.create(&PostParams::default(), &lease)).await
+    }
+
+    /// Puts a new spec into a lease that was read before, unless somebody else has written it since.
+    pub(super) async fn replace(&self, seen: &Lease, spec: LeaseSpec) -> Result<Lease, LeaseError> {
+        let lease = Lease { metadata: seen.metadata.clone(), spec: Some(spec), ..Lease::default() };
+        self.within(self.api.replace(&self.name, &PostParams::default(), &lease)).await
+    }
+
+    /// Now, as it is written into the object.
+    pub(super) fn wall(&self) -> Option<MicroTime> {
+        Timestamp::try_from(self.clock.wall()).ok().map(MicroTime)
+    }
+
+    async fn within<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseError> {
+        match self.clock.timeout(self.limit, request).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(LeaseError::Silent(self.limit)),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What an event looks like in the API server.
+
+use bowline_apiserver::Verb;
+use bowline_runtime::{ApiSink, Broadcaster, EventApi, EventType, NewEvent};
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
+use kube::Api;
+use kube::core::DynamicObject;
+use serde_json::json;
+
+use crate::world::World;
+
+#[test]
+fn an_event_says_who_tells_what_about_which_object() {
+    World::run(|world| async move {
+        let (map, other) = (world.map("a").await, world.map("b").await);
+        let cluster = world.cluster();
+        let event = NewEvent::warning("Broken", "it does not work").action("Try").related(&other);
+        cluster.recorder("web-controller").record(&map, event);
+        world.settle().await;
+        let events = world.events().await;
+        let event = serde_json::to_value(&events[0]).unwrap();
+        assert_eq!(events.len(), 1);
+        assert_eq!(event["type"], "Warning");
+        assert_eq!((&event["reason"], &event["action"]), (&json!("Broken"), &json!("Try")));
+        assert_eq!(event["note"], "it does not work");
+        assert_eq!(event["reportingController"], "web-controller");
+        assert_eq!(event["reportingInstance"], "web-controller-simulation");
+        assert_eq!(event["metadata"]["namespace"], "default");
+        let regarding = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "a",
+            "uid": map.metadata.uid, "resourceVersion": map.metadata.resource_version,
+        });
+        assert_eq!(event["regarding"], regarding);
+        assert_eq!(event["related"]["name"], "b");
+        assert_eq!(event["eventTime"], "2030-01-01T00:00:00.000000Z");
+        assert!(event.get("series").is_none());
+        let name = event["metadata"]["name"].as_str().unwrap();
+        assert_eq!(name, format!("a.{:x}", 1_893_456_000_000_000_000_u64));
+    });
+}
+
+#[test]
+fn events_of_one_moment_have_different_names() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        let recorder = cluster.recorder("web-controller").instance("web-7");
+        for note in ["one", "two", "three"] {
+            recorder.event(&map, EventType::Normal, "Counting", note);
+        }
+        world.settle().await;
+        let events = world.events().await;
+        assert_eq!(events.len(), 3);
+        assert!(events.iter().all(|event| event.reporting_instance.as_deref() == Some("web-7")));
+        assert!(events.iter().all(|event| event.action.as_deref() == Some("Counting")));
+    });
+}
+
+#[test]
+fn an_event_about_an_object_without_a_namespace_is_in_default() {
+    World::run(|world| async move {
+        let api: Api<Namespace> = Api::all(world.client.clone());
+        let namespace = api.get("kube-system").await.unwrap();
+        let cluster = world.cluster();
+        cluster.recorder("test").event(&namespace, EventType::Normal, "Seen", "a namespace");
+        world.settle().await;
+        let events = world.events().await;
+        assert_eq!(events[0].metadata.namespace.as_deref(), Some("default"));
+        assert_eq!(events[0].regarding.as_ref().unwrap().namespace, None);
+    });
+}
+
+#[test]
+fn what_the_api_would_refuse_is_made_fit() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        let recorder = cluster.recorder("A name with blanks!");
+        recorder.event(&map, EventType::Normal, "R".repeat(200), "ä".repeat(600));
+        // The API has such names: of cluster roles, for example.
+        let odd = ObjectReference { name: Some("system:Node".to_owned()), ..ObjectReference::default() };
+        recorder.record_about(odd, NewEvent::normal("Odd", "has a name that an event may not have"));
+        world.settle().await;
+        let events = world.events().await;
+        assert_eq!(events.len(), 2);
+        assert!(events.iter().all(|it| it.reporting_controller.as_deref() == Some("A-name-with-blanks")));
+        let long = events.iter().find(|it| it.note.as_ref().unwrap().starts_with('ä')).unwrap();
+        assert!(long.note.as_ref().unwrap().ends_with('…') && long.note.as_ref().unwrap().len() > 1000);
+        assert_eq!(long.reason.as_ref().unwrap().len(), 128);
+    });
+}
+
+#[test]
+fn an_event_may_be_about_a_dynamic_object() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let mut object = serde_json::to_value(&map).unwrap();
+        object["apiVersion"] = "v1".into();
+        object["kind"] = "ConfigMap".into();
+        let dynamic: DynamicObject = serde_json::from_value(object).unwrap();
+        let cluster = world.cluster();
+        cluster.recorder("test").event(&dynamic, EventType::Normal, "Seen", "an object");
+        world.settle().await;
+        let regarding = world.events().await.remove(0).regarding.unwrap();
+        assert_eq!(regarding.kind.as_deref(), Some("ConfigMap"));
+        assert_eq!(regarding.uid, map.metadata.uid);
+    });
+}
+
+#[test]
+fn an_event_in_the_core_group_has_a_source_and_counts_each_repeat() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let sink = ApiSink::new(world.client.clone()).api(EventApi::CoreV1);
+        let events = Broadcaster::builder(&world.spawner()).sink(sink).host("here");
+        let cluster = world.builder().events(events).build().unwrap();
+        cluster.start();
+        for _ in 0..3 {
+            cluster.recorder("test").event(&map, EventType::Normal, "Synced", "all is well");
+            world.pass(1).await;
+        }
+        let events = world.core_events().await;
+        assert_eq!(events.len(), 1);
+        let event = serde_json::to_value(&events[0]).unwrap();
+        assert_eq!(event["count"], 3);
+        assert_eq!(event["firstTimestamp"], "2030-01-01T00:00:00Z");
+        assert_eq!(event["lastTimestamp"], "2030-01-01T00:00:02Z");
+        assert_eq!(event["source"], json!({"component": "test", "host": "test-here"}));
+        assert_eq!(event["involvedObject"]["name"], "a");
+        assert_eq!(world.calls(), [Verb::Create, Verb::Patch, Verb::Patch]);
+    });
+}

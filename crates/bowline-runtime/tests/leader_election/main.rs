@@ -1,0 +1,327 @@
+//! Leader election on the embedded server, on simulated time: who leads, from when to when, and what the fence lets pass.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verdict};
+use bowline_clock::{Clock, Instant, Simulation};
+use bowline_machinery::Status;
+use bowline_runtime::leader_election::{ElectionError, Elector, LeaderElection, Lost};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the server did with requests about leases, and whether it answers them.
+#[derive(Clone, Default)]
+struct Server {
+    is_away: Arc<AtomicBool>,
+    calls: Arc<Mutex<Vec<String>>>,
+    /// When set, requests may take seconds.
+    slow: Arc<Mutex<Option<Clock>>>,
+}
+
+impl Hook for Server {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        Box::pin(async move {
+            self.calls.lock().expect("nobody panics with it").push(format!("{:?}", call.verb));
+            self.dawdle().await;
+            if self.is_away.load(Ordering::SeqCst) {
+                return Verdict::Fail(Status::failure(500, "InternalError", "the server is away"));
+            }
+            Verdict::Proceed
+        })
+    }
+
+    fn committed<'a>(&'a self, _: &'a Call) -> HookFuture<'a, Verdict> {
+        Box::pin(async move {
+            self.dawdle().await;
+            Verdict::Proceed
+        })
+    }
+}
+
+impl Server {
+    async fn dawdle(&self) {
+        let slow = self.slow.lock().expect("nobody panics with it").clone();
+        if let Some(clock) = slow.filter(|clock| clock.rng().range(0..3) == 0) {
+            clock.sleep(Duration::from_millis(clock.rng().range(0..6900))).await;
+        }
+    }
+
+    fn take_calls(&self) -> Vec<String> {
+        std::mem::take(&mut *self.calls.lock().expect("nobody panics with it"))
+    }
+}
+
+fn world(clock: &Clock) -> (Server, Client) {
+    let hook = Server::default();
+    let server =
+        ApiServer::builder().clock(clock.clone()).hook(hook.clone()).build().expect("defaults are valid");
+    (hook, Client::new(server, "default"))
+}
+
+fn candidate(client: &Client, clock: &Clock, identity: &str) -> Elector {
+    LeaderElection::new("default", "operator")
+        .identity(identity)
+        .build(client.clone(), clock)
+        .expect("defaults are valid")
+}
+
+async fn lease(client: &Client) -> Lease {
+    Api::namespaced(client.clone(), "default").get("operator").await.expect("there is a lease")
+}
+
+fn transitions(lease: &Lease) -> Option<i32> {
+    lease.spec.as_ref().and_then(|spec| spec.lease_transitions)
+}
+
+#[test]
+fn the_first_candidate_leads_and_renews_without_reading() {
+    Simulation::new(1).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        assert!(elector.fence().is_open());
+        assert_eq!(server.take_calls(), ["Get", "Create"]);
+        assert!(clock.timeout(21 * SECOND, leadership.hold()).await.is_err());
+        assert_eq!(server.take_calls(), vec!["Update"; 10]);
+        assert_eq!(transitions(&lease(&client).await), Some(0));
+    });
+}
+
+#[test]
+fn another_candidate_takes_over_when_the_lease_was_not_renewed_for_its_duration() {
+    Simulation::new(2).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
+        let _leadership = first.acquire().await;
+        let begun = clock.now();
+        let _other = second.acquire().await;
+        let waited = clock.now().since(begun);
+        assert!((15 * SECOND..=18 * SECOND).contains(&waited), "{waited:?}");
+        assert!(!first.fence().is_open(), "two lead at once");
+        let lease = lease(&client).await;
+        assert_eq!(transitions(&lease), Some(1));
+        assert_eq!(second.leader().as_deref(), Some("b"));
+    });
+}
+
+#[test]
+fn a_lease_that_is_given_up_is_taken_at_the_next_try() {
+    Simulation::new(3).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
+        let leadership = first.acquire().await;
+        leadership.release().await;
+        assert!(!first.fence().is_open());
+        let begun = clock.now();
+        let _other = second.acquire().await;
+        assert_eq!(clock.now(), begun);
+    });
+}
+
+#[test]
+fn a_lease_that_is_not_to_be_released_stays() {
+    Simulation::new(4).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let elector = LeaderElection::new("default", "operator")
+            .identity("a")
+            .release_on_stop(false)
+            .build(client.clone(), &clock)
+            .unwrap();
+        elector.acquire().await.release().await;
+        let holder = lease(&client).await.spec.and_then(|spec| spec.holder_identity);
+        assert_eq!((holder.as_deref(), elector.fence().is_open()), (Some("a"), false));
+    });
+}
+
+#[test]
+fn a_leader_that_cannot_renew_gives_up_at_its_deadline_and_says_why() {
+    Simulation::new(5).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        let begun = clock.now();
+        server.is_away.store(true, Ordering::SeqCst);
+        let lost = leadership.hold().await;
+        assert_eq!(clock.now(), begun + 10 * SECOND);
+        assert!(!elector.fence().is_open());
+        let Lost::NotRenewed { election, last, .. } = lost else { panic!("{lost}") };
+        assert_eq!(election, "default/operator");
+        assert!(last.contains("the server is away"), "{last}");
+    });
+}
+
+#[test]
+fn a_leader_outlives_an_api_server_that_is_away_for_less_than_the_deadline() {
+    Simulation::new(6).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        server.is_away.store(true, Ordering::SeqCst);
+        assert!(clock.timeout(7 * SECOND, leadership.hold()).await.is_err());
+        server.is_away.store(false, Ordering::SeqCst);
+        assert!(clock.timeout(60 * SECOND, leadership.hold()).await.is_err());
+        assert!(elector.fence().is_open());
+    });
+}
+
+#[test]
+fn a_lease_that_somebody_gave_to_another_by_hand_is_lost_at_once() {
+    Simulation::new(7).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        let api: Api<Lease> = Api::namespaced(client.clone(), "default");
+        let edit = serde_json::json!({"spec": {"holderIdentity": "by-hand"}});
+        api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+        let begun = clock.now();
+        let lost = leadership.hold().await;
+        assert_eq!(
+            lost,
+            Lost::Taken { election: "default/operator".to_owned(), holder: "by-hand".to_owned() }
+        );
+        assert_eq!(clock.now(), begun + 2 * SECOND);
+        assert!(!elector.fence().is_open());
+    });
+}
+
+#[test]
+fn a_lease_that_was_labelled_or_deleted_by_hand_is_kept() {
+    Simulation::new(8).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        let api: Api<Lease> = Api::namespaced(client.clone(), "default");
+        let edit = serde_json::json!({"metadata": {"labels": {"seen": "yes"}}});
+        api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+        assert!(clock.timeout(5 * SECOND, leadership.hold()).await.is_err());
+        api.delete("operator", &DeleteParams::default()).await.unwrap();
+        assert!(clock.timeout(15 * SECOND, leadership.hold()).await.is_err());
+        assert!(elector.fence().is_open());
+    });
+}
+
+#[test]
+fn new_leaders_are_told_of_once_each() {
+    Simulation::new(9).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hook = told.clone();
+        let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
+        let second = second.on_new_leader(move |leader| hook.lock().unwrap().push(leader.to_owned()));
+        let _leadership = first.acquire().await;
+        let _other = second.acquire().await;
+        assert_eq!(*told.lock().unwrap(), ["a", "b"]);
+    });
+}
+
+#[test]
+fn a_fenced_client_writes_only_while_it_leads() {
+    Simulation::new(10).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let maps: Api<ConfigMap> = Api::namespaced(elector.fence().client(client.clone()), "default");
+        let map = ConfigMap::default();
+        let mut named = map.clone();
+        named.metadata.name = Some("first".to_owned());
+        let refused = maps.create(&PostParams::default(), &named).await.unwrap_err();
+        assert!(format!("{refused:?}").contains("FenceClosed"), "{refused:?}");
+        let _leadership = elector.acquire().await;
+        maps.create(&PostParams::default(), &named).await.unwrap();
+        clock.sleep(10 * SECOND).await;
+        assert!(maps.delete("first", &DeleteParams::default()).await.is_err());
+        assert!(maps.get("first").await.is_ok(), "reads are not fenced");
+    });
+}
+
+#[test]
+fn of_many_candidates_that_freeze_and_thaw_no_two_have_an_open_fence_at_once() {
+    for seed in 0..8 {
+        Simulation::new(seed).run(|clock| async move {
+            let (server, client) = world(&clock);
+            *server.slow.lock().unwrap() = Some(clock.clone());
+            let electors: Vec<Arc<Elector>> = (0..3)
+                .map(|number| {
+                    let election = LeaderElection::new("default", "operator").identity(number.to_string());
+                    // With hardly any slack, so that a mistake of seconds shows.
+                    Arc::new(election.renew_deadline(14 * SECOND).build(client.clone(), &clock).unwrap())
+                })
+                .collect();
+            let scope = clock.scope("candidates");
+            for elector in &electors {
+                let (candidate, clock) = (elector.clone(), clock.clone());
+                scope.spawn(elector.identity(), async move {
+                    loop {
+                        let leadership = candidate.acquire().await;
+                        let patience = Duration::from_millis(clock.rng().range(1000..30_000));
+                        let lost = clock.timeout(patience, leadership.hold()).await;
+                        // Frozen, in the middle of whatever it was about to do, or stopped in the ordinary way.
+                        if lost.is_err() && clock.rng().range(0..2) == 0 {
+                            leadership.release().await;
+                        }
+                        clock.sleep(Duration::from_millis(clock.rng().range(0..40_000))).await;
+                    }
+                });
+            }
+            let end = clock.now() + 900 * SECOND;
+            let mut led = 0;
+            while clock.now() < end {
+                let open: Vec<_> = electors
+                    .iter()
+                    .filter(|elector| elector.fence().is_open())
+                    .map(|e| e.identity())
+                    .collect();
+                assert!(open.len() < 2, "seed {seed}: {open:?} at {:?}", clock.now());
+                led += open.len();
+                clock.sleep(Duration::from_millis(100)).await;
+            }
+            assert!(led > 500, "seed {seed}: hardly anybody ever led");
+            scope.abort();
+        });
+    }
+}
+
+#[test]
+fn durations_that_make_no_sense_are_refused_by_name() {
+    Simulation::new(11).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let build = |lease: u32, renew: u32, retry: u32| {
+            LeaderElection::new("default", "operator")
+                .lease_duration(SECOND / 10 * lease)
+                .renew_deadline(SECOND / 10 * renew)
+                .retry_period(SECOND / 10 * retry)
+                .build(client.clone(), &clock)
+                .map(|_| ())
+        };
+        let tenths = |tenths: u32| SECOND / 10 * tenths;
+        assert_eq!(build(20, 12, 3), Ok(()));
+        assert_eq!(
+            build(100, 100, 20).unwrap_err(),
+            ElectionError::LeaseNotLongerThanRenewal {
+                election: "default/operator".to_owned(),
+                lease: tenths(100),
+                renew: tenths(100)
+            }
+        );
+        assert_eq!(
+            build(150, 24, 20).unwrap_err().to_string(),
+            "leader election default/operator: the renew deadline (2.4s) must be longer than 1.2 times the retry period (2s)"
+        );
+        assert!(matches!(build(9, 5, 2), Err(ElectionError::TooShort { .. })));
+        assert!(matches!(build(20, 12, 0), Err(ElectionError::TooShort { .. })));
+        let nameless = LeaderElection::new("default", "").build(client.clone(), &clock).map(|_| ());
+        assert_eq!(nameless.unwrap_err().to_string(), "leader election: the name of the lease must not be empty");
+    });
+}
+
+#[test]
+fn time_that_counts_suspend_never_goes_back() {
+    let clock = Clock::real();
+    let first: Instant = clock.now_with_suspend();
+    assert!(clock.now_with_suspend() >= first);
+}
