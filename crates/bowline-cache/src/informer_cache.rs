@@ -175,6 +175,10 @@ impl InformerCache {
     where
         K: Resource + Send + Sync + 'static,
     {
+        if !query.field_selector().is_everything() {
+            let fields = query.field_selector().to_string();
+            return Err(CacheError::Fields { kind: kind.to_string(), fields });
+        }
         let namespace = query.namespace().filter(|_| kind.is_namespaced());
         let informer = self.readable(kind, namespace).await?;
         Ok(query.run(informer.indexer(), namespace)?)
@@ -270,8 +274,20 @@ impl InformerCache {
         informers.iter().map(|informer| (informer.name(), informer.stats())).collect()
     }
 
-    /// An informer that may be read from, in sync.
-    async fn readable<K>(
+    /// What is cached of a kind by the options: where, and what of it. In whichever form.
+    ///
+    /// # Errors
+    /// As [`get_informer`](Self::get_informer).
+    pub fn coverage<K: 'static>(&self, kind: &Kind<K>) -> Result<Vec<(Namespaces, Selectors)>, CacheError> {
+        let id = Id::new(kind, self.inner.options.of(kind).parts)?;
+        Ok(id.parts.into_iter().map(|part| (part.namespaces, part.selectors)).collect())
+    }
+
+    /// The informer that reads of a kind look at, in sync. With a namespace, only if that is cached.
+    ///
+    /// # Errors
+    /// When the cache cannot tell.
+    pub async fn readable<K>(
         &self,
         kind: &Kind<K>,
         namespace: Option<&str>,

@@ -142,6 +142,18 @@ impl<K> Kind<K> {
         self.form
     }
 
+    /// Makes an object of the bytes of an answer, which may be of an object that was never stored (a dry run's has no
+    /// version), or that has only a name.
+    ///
+    /// # Errors
+    /// If the bytes are not an object of this kind.
+    pub fn decode_answer(&self, bytes: &[u8], scratch: &mut Vec<u8>) -> Result<K, DecodeError> {
+        (self.decode)(&self.resource, bytes, true, scratch).map_err(|error| {
+            let problem = without_texts(&error.to_string());
+            DecodeError { kind: self.to_string(), namespace: None, name: None, problem }
+        })
+    }
+
     /// Makes an object of its bytes. `scratch` is room to work in, worth keeping from one call to the next.
     ///
     /// In the form of metadata, the bytes may be those of a whole object: a server may not know how to send less.

@@ -34,6 +34,7 @@ use crate::namespaces::Namespaces;
 use crate::reflector::{Decoder, ErrorHook, Health, Phase, Reflector, Settings};
 use crate::set_aside::SetAside;
 use applying::Applying;
+use bowline_machinery::ObjectKey;
 pub use builder::{InformerBuilder, InformerError};
 pub use sync::{NotSynced, SyncError};
 
@@ -78,6 +79,8 @@ struct Shared<K> {
     resyncs: Notify,
     /// When everything was listed once.
     synced: CancellationToken,
+    /// When something was applied.
+    changed: Notify,
     events: AtomicU64,
     metrics: Arc<dyn Metrics>,
     on_error: Option<ErrorHook>,
@@ -337,6 +340,26 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         versions.into_iter().min_by_key(|version| version.parse::<u64>().unwrap_or(u64::MAX))
     }
 
+    /// Waits until something is applied that came after this call, even if the future is polled only later. It may be
+    /// something that changes no object, such as a bookmark.
+    ///
+    /// Who waits for a state takes the future first, then looks, then waits: nothing is missed.
+    pub fn changed(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.shared.changed.notified()
+    }
+
+    /// Whether all that happened to an object up to a version of the collection has been applied: what the indexer has of
+    /// it is what the server had then, or newer. Not known, and so false, where versions are no numbers.
+    #[must_use]
+    pub fn has_reached(&self, key: &ObjectKey, version: u64) -> bool {
+        let Some(part) = self.shared.parts.iter().position(|part| part.namespaces.contains(key)) else {
+            return false;
+        };
+        let reached =
+            self.shared.lock().versions[part].as_ref().and_then(|reached| reached.parse::<u64>().ok());
+        reached.is_some_and(|reached| reached >= version)
+    }
+
     /// The objects that cannot be read now. Of very many, some are only counted in [`Stats`].
     #[must_use]
     pub fn set_aside(&self) -> Vec<SetAside> {
@@ -485,6 +508,8 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         if is_sync {
             self.resync(&listeners);
         }
+        drop(listeners);
+        self.changed.notify_waiters();
         is_sync
     }
 

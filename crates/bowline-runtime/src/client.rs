@@ -1,21 +1,321 @@
 //! The client of an operator: reads come from the cache where the kind is declared, writes go to the API server.
 
-use bowline_cache::InformerCache;
+mod binding;
+mod builder;
+mod delete;
+mod error;
+mod kind_client;
+mod options;
+mod patch;
+mod request;
+mod subresource;
 
-/// The client of an operator. A clone is the same client.
-#[derive(Clone, Debug)]
-pub struct Client {
-    cache: InformerCache,
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_cache::{InformerCache, Kind, ListQuery, ObjectKey};
+use bowline_clock::Clock;
+use bowline_machinery::GroupVersionKind;
+use kube::Resource;
+use kube::client::Body;
+use kube::core::DynamicObject;
+use kube::core::object::HasStatus;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{MapperError, RestMapper};
+use binding::{Binding, Bindings};
+pub use builder::ClientBuilder;
+pub use delete::{Delete, DeleteAllOf, Propagation};
+pub use error::{ClientError, Conflict, IgnoreErrors, Operation, Verb};
+pub use kind_client::KindClient;
+pub use options::FieldValidation;
+use options::Options;
+pub use patch::{Patch, PatchError, PatchKind};
+pub use request::Warning;
+use request::{Failure, Request};
+pub use subresource::{KindStatusClient, KindSubresourceClient, StatusClient, SubresourceClient};
+
+/// An object whose type knows its kind: built-in kinds, and what `#[derive(CustomResource)]` makes.
+pub trait Object:
+    Resource<DynamicType = (), Scope: 'static>
+    + Serialize
+    + DeserializeOwned
+    + Clone
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
+{
 }
 
+impl<K> Object for K where
+    K: Resource<DynamicType = (), Scope: 'static>
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + fmt::Debug
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+/// The client of an operator.
+///
+/// # Reads
+/// Kinds that are declared are read from the cache: those that a controller is for, owns or watches, and those that
+/// [`ClusterBuilder::cached`](crate::ClusterBuilder::cached) names. All others are read from the API server: nobody is
+/// surprised by a watch of all Secrets. What counts is the kind in its form: that typed Pods are declared does not make
+/// dynamic ones cached.
+///
+/// # Forms
+/// The verbs here are for types that know their kind. [`of`](Self::of) has the same verbs for every form, and is quicker for
+/// who keeps it.
+///
+/// # Wrappers
+/// [`dry_run`](Self::dry_run), [`field_owner`](Self::field_owner), [`field_validation`](Self::field_validation),
+/// [`namespaced`](Self::namespaced) and [`live`](Self::live) give a client that does the same with a difference; the one
+/// that they are called on stays as it is.
+///
+/// A clone is the same client.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    options: Options,
+}
+
+struct Shared {
+    kube: kube::Client,
+    cache: Option<InformerCache>,
+    clock: Clock,
+    mapper: Arc<dyn RestMapper>,
+    bindings: Bindings,
+    on_warning: Option<WarningHook>,
+}
+
+/// Is told what a server warned of.
+type WarningHook = Arc<dyn Fn(&Warning) + Send + Sync>;
+
 impl Client {
-    pub(crate) fn new(cache: InformerCache) -> Self {
-        Self { cache }
+    /// A client, to be told how it works. Without a [cache](ClientBuilder::cache), all reads are live.
+    pub fn builder(kube: kube::Client) -> ClientBuilder {
+        ClientBuilder::new(kube)
     }
 
-    /// The cache that it reads from.
+    /// The client that everything else stands on, for what this one has no word for.
     #[must_use]
-    pub fn cache(&self) -> &InformerCache {
-        &self.cache
+    pub fn kube(&self) -> &kube::Client {
+        &self.shared.kube
+    }
+
+    /// The cache that it reads from, if it has one.
+    #[must_use]
+    pub fn cache(&self) -> Option<&InformerCache> {
+        self.shared.cache.as_ref()
+    }
+
+    /// Where objects of a kind are served.
+    #[must_use]
+    pub fn mapper(&self) -> &dyn RestMapper {
+        &*self.shared.mapper
+    }
+
+    /// The clock by which it waits.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    /// A client of one kind in any form.
+    #[must_use]
+    pub fn of<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) -> KindClient<K> {
+        KindClient { client: self.clone(), binding: self.shared.bindings.of(kind) }
+    }
+
+    /// A client of a kind whose type knows it.
+    #[must_use]
+    pub fn typed<K: Object>(&self) -> KindClient<K> {
+        KindClient { client: self.clone(), binding: self.shared.bindings.typed() }
+    }
+
+    /// A kind that is only known by its name, as the API server has it.
+    ///
+    /// # Errors
+    /// When there is none, or the server cannot be asked.
+    pub async fn kind(&self, kind: &GroupVersionKind) -> Result<Kind<DynamicObject>, MapperError> {
+        Ok(self.shared.mapper.mapping(kind).await?.dynamic())
+    }
+
+    /// Reads of a kind in its form come from the cache from now on, unless it was said that they never do. An informer is
+    /// started when it is read first, if there is none.
+    pub fn declare<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) {
+        self.shared.bindings.of(kind).declare();
+    }
+
+    /// Whether reads of a kind in its form come from the cache.
+    #[must_use]
+    pub fn is_cached<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) -> bool {
+        self.cache_for(&self.shared.bindings.of(kind)).is_some()
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// When it is not there ([`ClientError::is_not_found`]) or cannot be read.
+    pub async fn get<K: Object>(&self, key: &ObjectKey) -> Result<Arc<K>, ClientError> {
+        self.typed().get(key).await
+    }
+
+    /// One object, if it is there.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the server does not know its kind.
+    pub async fn find<K: Object>(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
+        self.typed().find(key).await
+    }
+
+    /// The objects that a query asks for, in the order of their keys.
+    ///
+    /// # Errors
+    /// When they cannot be read. Field selectors need a [live](Self::live) read, indexes a cached one.
+    pub async fn list<K: Object>(&self, query: &ListQuery) -> Result<Vec<Arc<K>>, ClientError> {
+        self.typed().list(query).await
+    }
+
+    /// Creates an object, and returns it as the server has it. Without a name, the server makes one of
+    /// `metadata.generateName`.
+    ///
+    /// # Errors
+    /// When there is one already ([`ClientError::is_already_exists`]), or the server refuses it.
+    pub async fn create<K: Object>(&self, object: &K) -> Result<K, ClientError> {
+        self.typed().create(object).await
+    }
+
+    /// Replaces an object, and returns it as the server has it. If it has a version, the server refuses it with a conflict
+    /// ([`ClientError::is_conflict`]) when the object has another by now.
+    ///
+    /// # Errors
+    /// When it is not there, was changed meanwhile, or the server refuses it.
+    pub async fn update<K: Object>(&self, object: &K) -> Result<K, ClientError> {
+        self.typed().update(object).await
+    }
+
+    /// Changes one object, as a patch says, and returns it as the server has it.
+    ///
+    /// # Errors
+    /// When it is not there, or the server refuses it.
+    pub async fn patch<K: Object>(&self, key: &ObjectKey, patch: &Patch) -> Result<K, ClientError> {
+        self.typed().patch(key, patch).await
+    }
+
+    /// Deletes one object. Options are set on what this returns, which is then awaited:
+    /// `client.delete::<Foo>(&key).propagation(Propagation::Foreground).await?`.
+    pub fn delete<K: Object>(&self, key: &ObjectKey) -> Delete<K> {
+        self.typed().delete(key)
+    }
+
+    /// Deletes this very object, and not another that has its name by now: that is a conflict.
+    pub fn delete_object<K: Object>(&self, object: &K) -> Delete<K> {
+        self.typed().delete_object(object)
+    }
+
+    /// Deletes all objects that a query asks for, in one request. Of a kind that is in namespaces, the query has to name
+    /// one.
+    pub fn delete_all_of<K: Object>(&self, query: &ListQuery) -> DeleteAllOf<K> {
+        self.typed().delete_all_of(query)
+    }
+
+    /// Changes the status of an object, and writes it through the status subresource if it is another then. The object as
+    /// the server has it, or `None` if there was nothing to write.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update): it is a conflict if the object was changed since it was read.
+    pub async fn update_status<K>(
+        &self,
+        object: &K,
+        change: impl FnOnce(&mut K::Status),
+    ) -> Result<Option<K>, ClientError>
+    where
+        K: Object + HasStatus<Status: Default + Clone + PartialEq>,
+    {
+        let mut status = object.status().cloned().unwrap_or_default();
+        change(&mut status);
+        if object.status() == Some(&status) {
+            return Ok(None);
+        }
+        let mut changed = object.clone();
+        *changed.status_mut() = Some(status);
+        self.status().update(&changed).await.map(Some)
+    }
+
+    /// A client whose writes are checked by the server, and not stored.
+    #[must_use]
+    pub fn dry_run(&self) -> Self {
+        self.with(|options| options.dry_run = true)
+    }
+
+    /// A client that owns the fields that it writes by this name. It is the field manager of Kubernetes.
+    #[must_use]
+    pub fn field_owner(&self, name: impl Into<String>) -> Self {
+        self.with(|options| options.field_owner = Some(name.into().into()))
+    }
+
+    /// A client whose writes are checked for fields that are not known, or stand twice.
+    #[must_use]
+    pub fn field_validation(&self, validation: FieldValidation) -> Self {
+        self.with(|options| options.field_validation = Some(validation))
+    }
+
+    /// A client of one namespace: what names none is there, and what names another is an error. Kinds that are in no
+    /// namespace are as they were.
+    #[must_use]
+    pub fn namespaced(&self, namespace: impl Into<String>) -> Self {
+        self.with(|options| options.namespace = Some(namespace.into().into()))
+    }
+
+    /// A client whose reads ask the server, whatever is cached.
+    #[must_use]
+    pub fn live(&self) -> Self {
+        self.with(|options| options.is_live = true)
+    }
+
+    fn with(&self, change: impl FnOnce(&mut Options)) -> Self {
+        let mut client = self.clone();
+        change(&mut client.options);
+        client
+    }
+
+    /// The cache, if reads of a kind come from there.
+    fn cache_for<K>(&self, binding: &Binding<K>) -> Option<&InformerCache> {
+        self.shared.cache.as_ref().filter(|_| !self.options.is_live && binding.is_cached())
+    }
+
+    /// Sends a request; what the server warns of is logged and told.
+    async fn send(&self, request: Request, operation: impl Fn() -> Operation) -> Result<Body, Failure> {
+        let (warnings, sent) = match request.send(&self.shared.kube).await {
+            Ok(answer) => (answer.warnings, Ok(answer.body)),
+            Err(Failure::Status(status, mut warnings)) => {
+                (std::mem::take(&mut warnings), Err(Failure::Status(status, warnings)))
+            }
+            Err(failure) => (Vec::new(), Err(failure)),
+        };
+        for text in warnings {
+            let warning = Warning { operation: operation(), text };
+            tracing::warn!(operation = %warning.operation, warning = warning.text, "the API server warns");
+            if let Some(hook) = &self.shared.on_warning {
+                hook(&warning);
+            }
+        }
+        sent
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("options", &self.options)
+            .field("cache", &self.shared.cache)
+            .finish_non_exhaustive()
     }
 }

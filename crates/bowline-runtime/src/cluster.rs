@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, InformerCache};
+use bowline_cache::{CacheOptions, InformerCache, Kind};
 use bowline_clock::{Clock, Spawner};
 
-use crate::{ApiSink, Broadcaster, BroadcasterBuilder, Client, Journal, LogSink, Metrics, Recorder};
+use crate::{
+    ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, Journal, LogSink, Metrics, Object,
+    Recorder,
+};
 
 /// How long events are written when a cluster stops.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
@@ -37,9 +40,14 @@ pub struct ClusterBuilder {
     spawner: Spawner,
     kube: kube::Client,
     cache: CacheOptions,
+    client: ClientBuilder,
+    cached: Vec<Declare>,
     metrics: Metrics,
     events: Option<BroadcasterBuilder>,
 }
+
+/// Tells a client of a kind that is cached.
+type Declare = Box<dyn FnOnce(&Client) + Send>;
 
 /// Why a cluster cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +67,8 @@ impl Cluster {
     pub fn builder(spawner: &Spawner, kube: kube::Client) -> ClusterBuilder {
         ClusterBuilder {
             spawner: spawner.clone(),
+            client: Client::builder(kube.clone()),
+            cached: Vec::new(),
             kube,
             cache: CacheOptions::new(),
             metrics: Metrics::default(),
@@ -144,6 +154,28 @@ impl ClusterBuilder {
         self
     }
 
+    /// A kind is read from the cache, whether or not a controller watches it.
+    pub fn cached<K: Object>(self) -> Self {
+        self.cached_kind(Kind::<K>::typed())
+    }
+
+    /// A kind in any form is read from the cache, whether or not a controller watches it.
+    pub fn cached_kind<K: kube::Resource + Send + Sync + 'static>(mut self, kind: Kind<K>) -> Self {
+        self.cached.push(Box::new(move |client| client.declare(&kind)));
+        self
+    }
+
+    /// A kind is never read from the cache, in whichever form, also if a controller watches it.
+    pub fn uncached<K: Object>(self) -> Self {
+        self.client(ClientBuilder::uncached::<K>)
+    }
+
+    /// Options of the client: dry run, field owner, mapper and others. Its cache and its clock are the cluster's.
+    pub fn client(mut self, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
+        self.client = options(self.client);
+        self
+    }
+
     /// Where metrics are counted. Default: a registry of its own.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
@@ -163,7 +195,10 @@ impl ClusterBuilder {
     /// When the options make no sense.
     pub fn build(self) -> Result<Cluster, ClusterError> {
         let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
-        let client = Client::new(cache.clone());
+        let client = self.client.cache(cache.clone()).clock(self.spawner.clock().clone()).build();
+        for declare in self.cached {
+            declare(&client);
+        }
         let events = self.events.unwrap_or_else(|| {
             let api = ApiSink::new(self.kube.clone());
             Broadcaster::builder(&self.spawner).sink(api).sink(LogSink::new())

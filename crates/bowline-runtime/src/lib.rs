@@ -9,6 +9,7 @@ mod error;
 mod events;
 mod journal;
 pub mod leader_election;
+mod mapper;
 mod metrics;
 mod request;
 pub mod transport;
@@ -16,7 +17,11 @@ mod trigger;
 
 pub use action::Action;
 pub use change::{Change, ChangeKind};
-pub use client::Client;
+pub use client::{
+    Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
+    KindClient, KindStatusClient, KindSubresourceClient, Object, Operation, Patch, PatchError, PatchKind,
+    Propagation, StatusClient, SubresourceClient, Verb, Warning,
+};
 pub use cluster::{Cluster, ClusterBuilder, ClusterError};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};
 pub use events::{
@@ -24,6 +29,7 @@ pub use events::{
     EventType, Flushed, LogSink, NewEvent, Recorder, Repeats, Sink, SinkError, SinkFuture, ToReference,
 };
 pub use journal::{Journal, Outcome, Run};
+pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::Metrics;
 pub use request::Request;
 pub use trigger::{Cause, Trigger, Triggers};

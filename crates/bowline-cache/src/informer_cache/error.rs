@@ -40,6 +40,16 @@ pub enum CacheError {
         /// The name in the key.
         name: String,
     },
+    /// Fields were asked for, which only a server knows.
+    #[error(
+        "{kind} cannot be listed from the cache by fields ({fields}): add an index with `add_index`, or ask the server"
+    )]
+    Fields {
+        /// What was to be read.
+        kind: String,
+        /// The field selector.
+        fields: String,
+    },
     /// The informer was removed while somebody waited for it.
     #[error("the informer of {kind} was removed while it was waited for")]
     Removed {

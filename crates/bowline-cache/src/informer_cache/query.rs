@@ -2,24 +2,31 @@
 
 use std::sync::Arc;
 
-use bowline_machinery::LabelSelector;
+use bowline_machinery::{FieldSelector, LabelSelector};
 use kube::{Resource, ResourceExt as _};
 
 use crate::indexer::{IndexError, Indexer};
 
-/// Which objects a list from the cache is to have: all, unless it is told otherwise.
+/// Which objects a list is to have: all, unless it is told otherwise.
 #[derive(Clone, Debug)]
 #[must_use = "a query does nothing until a list is asked for with it"]
 pub struct ListQuery {
     namespace: Option<String>,
     labels: LabelSelector,
+    fields: FieldSelector,
     indexes: Vec<(String, String)>,
     limit: Option<usize>,
 }
 
 impl Default for ListQuery {
     fn default() -> Self {
-        Self { namespace: None, labels: LabelSelector::everything(), indexes: Vec::new(), limit: None }
+        Self {
+            namespace: None,
+            labels: LabelSelector::everything(),
+            fields: FieldSelector::default(),
+            indexes: Vec::new(),
+            limit: None,
+        }
     }
 }
 
@@ -41,6 +48,12 @@ impl ListQuery {
         self
     }
 
+    /// Only those with such fields. For who asks a server: a cache has indexes instead, and refuses this.
+    pub fn fields(mut self, fields: FieldSelector) -> Self {
+        self.fields = fields;
+        self
+    }
+
     /// Only those that an index has under a value. Several have to be true at once.
     pub fn index(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.indexes.push((name.into(), value.into()));
@@ -53,16 +66,42 @@ impl ListQuery {
         self
     }
 
-    pub(super) fn namespace(&self) -> Option<&str> {
+    /// The namespace that it is limited to.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// What it finds in a namespace or in all, whatever it says itself.
-    pub(super) fn run<K>(
-        &self,
-        indexer: &Indexer<K>,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Arc<K>>, IndexError>
+    /// Which labels are asked for.
+    #[must_use]
+    pub fn label_selector(&self) -> &LabelSelector {
+        &self.labels
+    }
+
+    /// Which fields are asked for.
+    #[must_use]
+    pub fn field_selector(&self) -> &FieldSelector {
+        &self.fields
+    }
+
+    /// The indexes that are asked for, and the value in each.
+    #[must_use]
+    pub fn indexes(&self) -> &[(String, String)] {
+        &self.indexes
+    }
+
+    /// How many objects there may be.
+    #[must_use]
+    pub fn max_objects(&self) -> Option<usize> {
+        self.limit
+    }
+
+    /// What it finds in an indexer, in one namespace or (`None`) in all, whatever it says about that itself. Fields are not
+    /// looked at.
+    ///
+    /// # Errors
+    /// If there is no such index.
+    pub fn run<K>(&self, indexer: &Indexer<K>, namespace: Option<&str>) -> Result<Vec<Arc<K>>, IndexError>
     where
         K: Resource + Send + Sync + 'static,
     {

@@ -199,6 +199,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
             applying: tokio::sync::Mutex::default(),
             resyncs: Notify::new(),
             synced: CancellationToken::new(),
+            changed: Notify::new(),
             events: AtomicU64::new(0),
             metrics: self.metrics,
             on_error: self.on_error,

@@ -1,0 +1,104 @@
+//! What a client knows about a kind in one form: found once, then at hand without making its names again.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bowline_cache::{Form, Kind};
+use bowline_clock::{HashMap, HashState};
+use kube::Resource;
+
+use super::Object;
+
+/// A kind in one form, and how a client reads it.
+pub(super) struct Binding<K> {
+    pub(super) kind: Kind<K>,
+    /// Somebody said that it is cached.
+    is_declared: AtomicBool,
+    /// Somebody said that it is never read from the cache.
+    is_live: bool,
+}
+
+/// The bindings of a client.
+pub(super) struct Bindings {
+    /// By the type of the objects. There are several for objects whose kind is only known at run time.
+    all: RwLock<HashMap<TypeId, Vec<Entry>>>,
+    /// Group and kind of those that are never read from the cache.
+    live: BTreeSet<(String, String)>,
+}
+
+struct Entry {
+    form: Form,
+    binding: Arc<dyn Any + Send + Sync>,
+}
+
+impl<K> Binding<K> {
+    pub(super) fn declare(&self) {
+        self.is_declared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is read from the cache, if there is one.
+    pub(super) fn is_cached(&self) -> bool {
+        !self.is_live && self.is_declared.load(Ordering::Relaxed)
+    }
+
+    fn is_of(&self, kind: &Kind<K>) -> bool {
+        let (own, other) = (self.kind.resource(), kind.resource());
+        self.kind.is_namespaced() == kind.is_namespaced()
+            && own.kind == other.kind
+            && own.group == other.group
+            && own.version == other.version
+            && own.plural == other.plural
+    }
+}
+
+impl Bindings {
+    pub(super) fn new(live: BTreeSet<(String, String)>) -> Self {
+        Self { all: RwLock::new(HashMap::with_hasher(HashState::for_lookups())), live }
+    }
+
+    /// Of a type that knows its kind.
+    pub(super) fn typed<K: Object>(&self) -> Arc<Binding<K>> {
+        self.find(Form::Typed, |_| true).unwrap_or_else(|| self.of(&Kind::typed()))
+    }
+
+    /// Of any kind.
+    pub(super) fn of<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) -> Arc<Binding<K>> {
+        if let Some(found) = self.find(kind.form(), |binding: &Binding<K>| binding.is_of(kind)) {
+            return found;
+        }
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let entries = all.entry(TypeId::of::<K>()).or_default();
+        // Somebody may have been faster.
+        if let Some(found) = find(entries, kind.form(), |binding: &Binding<K>| binding.is_of(kind)) {
+            return found;
+        }
+        let resource = kind.resource();
+        let binding = Arc::new(Binding {
+            kind: kind.clone(),
+            is_declared: AtomicBool::new(false),
+            is_live: self.live.contains(&(resource.group.clone(), resource.kind.clone())),
+        });
+        entries.push(Entry { form: kind.form(), binding: binding.clone() });
+        binding
+    }
+
+    fn find<K: Send + Sync + 'static>(
+        &self,
+        form: Form,
+        is_it: impl Fn(&Binding<K>) -> bool,
+    ) -> Option<Arc<Binding<K>>> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        find(all.get(&TypeId::of::<K>())?, form, is_it)
+    }
+}
+
+fn find<K: Send + Sync + 'static>(
+    entries: &[Entry],
+    form: Form,
+    is_it: impl Fn(&Binding<K>) -> bool,
+) -> Option<Arc<Binding<K>>> {
+    let of_form = entries.iter().filter(|entry| entry.form == form);
+    of_form.filter_map(|entry| entry.binding.clone().downcast::<Binding<K>>().ok()).find(|found| is_it(found))
+}

@@ -1,0 +1,113 @@
+//! How a client is put together.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_cache::InformerCache;
+use bowline_clock::Clock;
+
+use super::binding::Bindings;
+use super::options::Options;
+use super::request::Warning;
+use super::{Client, FieldValidation, Object, Shared, WarningHook};
+use crate::RestMapper;
+
+/// Puts a client together.
+#[must_use = "a builder does nothing until `build`"]
+pub struct ClientBuilder {
+    kube: kube::Client,
+    cache: Option<InformerCache>,
+    clock: Clock,
+    mapper: Option<Arc<dyn RestMapper>>,
+    live: BTreeSet<(String, String)>,
+    on_warning: Option<WarningHook>,
+    options: Options,
+}
+
+impl ClientBuilder {
+    pub(super) fn new(kube: kube::Client) -> Self {
+        Self {
+            kube,
+            cache: None,
+            clock: Clock::real(),
+            mapper: None,
+            live: BTreeSet::new(),
+            on_warning: None,
+            options: Options::default(),
+        }
+    }
+
+    /// Where declared kinds are read from. All reads are live, by default.
+    pub fn cache(mut self, cache: InformerCache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// By which it waits. The real one, by default.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Knows where objects are served. By default the API server is asked, when it is needed.
+    pub fn mapper(mut self, mapper: Arc<dyn RestMapper>) -> Self {
+        self.mapper = Some(mapper);
+        self
+    }
+
+    /// A kind is never read from the cache, in whichever form, also if a controller watches it.
+    pub fn uncached<K: Object>(mut self) -> Self {
+        self.live.insert((K::group(&()).into_owned(), K::kind(&()).into_owned()));
+        self
+    }
+
+    /// Is told what the server warns of. It is logged in any case.
+    pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Self {
+        self.on_warning = Some(Arc::new(hook));
+        self
+    }
+
+    /// Writes are checked by the server, and not stored.
+    pub fn dry_run(mut self) -> Self {
+        self.options.dry_run = true;
+        self
+    }
+
+    /// By this name it owns the fields that it writes. None, by default: the server takes the client's user agent.
+    pub fn field_owner(mut self, name: impl Into<String>) -> Self {
+        self.options.field_owner = Some(name.into().into());
+        self
+    }
+
+    /// What the server does about fields that it does not know. It warns, by default.
+    pub fn field_validation(mut self, validation: FieldValidation) -> Self {
+        self.options.field_validation = Some(validation);
+        self
+    }
+
+    /// Puts it together.
+    #[must_use]
+    pub fn build(self) -> Client {
+        let mapper = self
+            .mapper
+            .unwrap_or_else(|| Arc::new(crate::DiscoveryMapper::new(self.kube.clone(), self.clock.clone())));
+        Client {
+            shared: Arc::new(Shared {
+                kube: self.kube,
+                cache: self.cache,
+                clock: self.clock,
+                mapper,
+                bindings: Bindings::new(self.live),
+                on_warning: self.on_warning,
+            }),
+            options: self.options,
+        }
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,231 @@
+//! Deletions: one object, or all that a query asks for.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use bowline_cache::{ListQuery, ObjectKey};
+use futures::future::BoxFuture;
+use http::Method;
+use http_body_util::BodyExt as _;
+use kube::Resource;
+use serde::{Deserialize, Serialize};
+
+use super::error::{ClientError, Verb};
+use super::kind_client::{KindClient, Task, put_query};
+use super::request::{Address, Request};
+
+/// What becomes of the objects that a deleted one owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Propagation {
+    /// They go first; until then the object stays.
+    Foreground,
+    /// They go afterwards.
+    Background,
+    /// They stay, without an owner.
+    Orphan,
+}
+
+/// The deletion of one object: done when it is awaited.
+///
+/// The answer is the object if the server keeps it for a while, because of a finalizer or a grace period; some servers send
+/// it in any case.
+#[must_use = "nothing is deleted until it is awaited"]
+pub struct Delete<K> {
+    client: KindClient<K>,
+    key: ObjectKey,
+    options: Options,
+}
+
+/// The deletion of all objects that a query asks for: done when it is awaited.
+#[must_use = "nothing is deleted until it is awaited"]
+pub struct DeleteAllOf<K> {
+    client: KindClient<K>,
+    query: ListQuery,
+    options: Options,
+}
+
+/// As the API has them.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Options {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_period_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    propagation_policy: Option<Propagation>,
+    #[serde(skip_serializing_if = "Preconditions::is_none")]
+    preconditions: Preconditions,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Preconditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<String>,
+}
+
+impl Preconditions {
+    fn is_none(&self) -> bool {
+        self.uid.is_none() && self.resource_version.is_none()
+    }
+}
+
+impl Options {
+    /// As a body; none if there is nothing to say.
+    fn body(&self) -> Vec<u8> {
+        if self.grace_period_seconds.is_none()
+            && self.propagation_policy.is_none()
+            && self.preconditions.is_none()
+        {
+            return Vec::new();
+        }
+        let mut body = serde_json::to_value(self).expect("options are plain values");
+        body["kind"] = "DeleteOptions".into();
+        body["apiVersion"] = "v1".into();
+        body.to_string().into_bytes()
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Delete<K> {
+    pub(super) fn new(client: KindClient<K>, key: ObjectKey) -> Self {
+        Self { client, key, options: Options::default() }
+    }
+
+    pub(super) fn of_object(client: KindClient<K>, object: &K) -> Self {
+        let mut delete = Self::new(client, bowline_cache::object_key(object));
+        delete.options.preconditions.uid.clone_from(&object.meta().uid);
+        delete
+    }
+
+    /// What becomes of what it owns. As the server has it for the kind, by default.
+    pub fn propagation(mut self, propagation: Propagation) -> Self {
+        self.options.propagation_policy = Some(propagation);
+        self
+    }
+
+    /// How long it may take to end, in whole seconds; at once, if zero. As the server has it for the kind, by default.
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        self.options.grace_period_seconds = Some(period.as_secs());
+        self
+    }
+
+    /// Only if it has this uid; it is a conflict otherwise.
+    pub fn uid(mut self, uid: impl Into<String>) -> Self {
+        self.options.preconditions.uid = Some(uid.into());
+        self
+    }
+
+    /// Only in this version; it is a conflict otherwise.
+    pub fn resource_version(mut self, version: impl Into<String>) -> Self {
+        self.options.preconditions.resource_version = Some(version.into());
+        self
+    }
+
+    async fn run(self) -> Result<Option<K>, ClientError> {
+        let Self { client, key, options } = self;
+        let key = client.place(Verb::Delete, &key)?;
+        let task = Task { verb: Verb::Delete, key: Some(&key), subresource: None };
+        let mut address = client.address(&key, None);
+        address.put_options(&client.client.options, false);
+        let request = request(address, client.accept(), options.body());
+        let body = client.send(task, request).await?;
+        let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();
+        let answer: Answer =
+            serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))?;
+        if answer.is_status() {
+            return Ok(None);
+        }
+        let object = client.kind().decode_answer(&bytes, &mut Vec::new());
+        Ok(Some(object.map_err(|error| client.unreadable(task, &error))?))
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
+    pub(super) fn new(client: KindClient<K>, query: ListQuery) -> Self {
+        Self { client, query, options: Options::default() }
+    }
+
+    /// What becomes of what they own. As the server has it for the kind, by default.
+    pub fn propagation(mut self, propagation: Propagation) -> Self {
+        self.options.propagation_policy = Some(propagation);
+        self
+    }
+
+    /// How long they may take to end, in whole seconds; at once, if zero. As the server has it for the kind, by default.
+    pub fn grace_period(mut self, period: Duration) -> Self {
+        self.options.grace_period_seconds = Some(period.as_secs());
+        self
+    }
+
+    async fn run(self) -> Result<(), ClientError> {
+        let Self { client, query, options } = self;
+        let task = Task { verb: Verb::DeleteAllOf, key: None, subresource: None };
+        let namespace = client.namespace_of_list(task, &query)?;
+        if client.kind().is_namespaced() && namespace.is_none() {
+            return Err(
+                client.invalid(task, "a server deletes all objects of one namespace at once: name it")
+            );
+        }
+        if !query.indexes().is_empty() || query.max_objects().is_some() {
+            let problem = "a server knows no index and no limit: select by labels and fields";
+            return Err(client.invalid(task, problem));
+        }
+        let mut address = Address::new(client.kind().resource(), namespace.as_deref(), None);
+        put_query(&mut address, &query);
+        address.put_options(&client.client.options, false);
+        let body = client.send(task, request(address, "application/json", options.body())).await?;
+        body.collect().await.map_err(|error| client.lost(task, error.into()))?;
+        Ok(())
+    }
+}
+
+fn request(address: Address, accept: &'static str, body: Vec<u8>) -> Request {
+    let content_type = if body.is_empty() { "" } else { "application/json" };
+    Request { method: Method::DELETE, address, accept, content_type, body }
+}
+
+/// As much as is needed to tell a status from an object.
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    kind: String,
+    #[serde(default, rename = "apiVersion")]
+    api_version: String,
+}
+
+impl Answer {
+    fn is_status(&self) -> bool {
+        self.kind == "Status" && self.api_version == "v1"
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> IntoFuture for Delete<K> {
+    type Output = Result<Option<K>, ClientError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> IntoFuture for DeleteAllOf<K> {
+    type Output = Result<(), ClientError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+impl<K> std::fmt::Debug for Delete<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delete").field("client", &self.client).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl<K> std::fmt::Debug for DeleteAllOf<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeleteAllOf").field("query", &self.query).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,403 @@
+//! A client of one kind in one form. Owns the verbs; every other way to a verb leads here.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use bowline_cache::{CacheError, Form, Kind, ListQuery, ListReader, ObjectKey};
+use futures::StreamExt as _;
+use http::Method;
+use http_body_util::BodyExt as _;
+use kube::Resource;
+use kube::client::Body;
+use kube::core::DynamicObject;
+use serde::Serialize;
+
+use super::Client;
+use super::binding::Binding;
+use super::delete::{Delete, DeleteAllOf};
+use super::error::{ClientError, Operation, Verb};
+use super::patch::Patch;
+use super::request::{Address, Failure, Request, is_missing_object, is_path_segment};
+
+/// A client of one kind in one form: typed, dynamic, or metadata only.
+///
+/// Of the metadata alone, nothing can be created, updated or applied: patch it. A clone is the same client.
+pub struct KindClient<K> {
+    pub(super) client: Client,
+    pub(super) binding: Arc<Binding<K>>,
+}
+
+/// What is to be done, before it has a name.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub(super) verb: Verb,
+    pub(super) key: Option<&'a ObjectKey>,
+    pub(super) subresource: Option<&'a str>,
+}
+
+impl<K: Resource + Send + Sync + 'static> KindClient<K> {
+    /// What it is a client of.
+    #[must_use]
+    pub fn kind(&self) -> &Kind<K> {
+        &self.binding.kind
+    }
+
+    /// One object.
+    ///
+    /// # Errors
+    /// When it is not there ([`ClientError::is_not_found`]) or cannot be read.
+    pub async fn get(&self, key: &ObjectKey) -> Result<Arc<K>, ClientError> {
+        match self.find(key).await? {
+            Some(object) => Ok(object),
+            None => {
+                let operation = self.operation(Task { verb: Verb::Get, key: Some(key), subresource: None });
+                Err(ClientError::not_found(operation, self.kind().resource()))
+            }
+        }
+    }
+
+    /// One object, if it is there.
+    ///
+    /// # Errors
+    /// When it cannot be read, or the server does not know its kind.
+    pub async fn find(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
+        let key = self.place(Verb::Get, key)?;
+        let task = Task { verb: Verb::Get, key: Some(&key), subresource: None };
+        if let Some(cache) = self.client.cache_for(&self.binding) {
+            let informer = cache.readable(self.kind(), key.namespace()).await;
+            let informer = informer.map_err(|error| self.uncached(task, error))?;
+            return Ok(informer.indexer().get(&key));
+        }
+        self.find_live(task, &key).await
+    }
+
+    async fn find_live(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
+        let request = Request {
+            method: Method::GET,
+            address: self.address(key, None),
+            accept: self.accept(),
+            content_type: "",
+            body: Vec::new(),
+        };
+        match self.client.send(request, || self.operation(task)).await {
+            Ok(body) => Ok(Some(Arc::new(self.decode(task, body).await?))),
+            Err(Failure::Status(status, _)) if is_missing_object(&status, key) => Ok(None),
+            Err(failure) => Err(failure.into_error(self.operation(task))),
+        }
+    }
+
+    /// The objects that a query asks for, in the order of their keys.
+    ///
+    /// # Errors
+    /// When they cannot be read. Field selectors need a [live](Client::live) read, indexes a cached one.
+    pub async fn list(&self, query: &ListQuery) -> Result<Vec<Arc<K>>, ClientError> {
+        let task = Task { verb: Verb::List, key: None, subresource: None };
+        let namespace = self.namespace_of_list(task, query)?;
+        if let Some(cache) = self.client.cache_for(&self.binding) {
+            if !query.field_selector().is_everything() {
+                let fields = query.field_selector().to_string();
+                let error = CacheError::Fields { kind: self.kind().to_string(), fields };
+                return Err(self.uncached(task, error));
+            }
+            let informer = cache.readable(self.kind(), namespace.as_deref()).await;
+            let informer = informer.map_err(|error| self.uncached(task, error))?;
+            let found = query.run(informer.indexer(), namespace.as_deref());
+            return found.map_err(|error| self.uncached(task, error.into()));
+        }
+        if let Some((index, _)) = query.indexes().first() {
+            return Err(self.invalid(
+                task,
+                format!("index {index:?} is in the cache, and this is a live read: use a field selector, or declare the kind as cached"),
+            ));
+        }
+        self.list_live(task, query, namespace.as_deref()).await
+    }
+
+    async fn list_live(
+        &self,
+        task: Task<'_>,
+        query: &ListQuery,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Arc<K>>, ClientError> {
+        let mut address = Address::new(self.kind().resource(), namespace, None);
+        put_query(&mut address, query);
+        if let Some(limit) = query.max_objects() {
+            address.put("limit", &limit.to_string());
+        }
+        let accept = match self.kind().form() {
+            Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            _ => "application/json",
+        };
+        let request = Request { method: Method::GET, address, accept, content_type: "", body: Vec::new() };
+        let body = self.send(task, request).await?;
+        let mut items = self.items(task, body).await?;
+        items.truncate(query.max_objects().unwrap_or(usize::MAX));
+        Ok(items)
+    }
+
+    /// The items of a list, read as they come.
+    pub(super) async fn items(&self, task: Task<'_>, body: Body) -> Result<Vec<Arc<K>>, ClientError> {
+        let mut chunks = body.into_data_stream();
+        let (mut reader, mut scratch, mut items) = (ListReader::new(), Vec::new(), Vec::new());
+        while let Some(chunk) = chunks.next().await {
+            reader.push(chunk.map_err(|error| self.lost(task, error.into()))?);
+            while let Some(item) = reader.next_item().map_err(|error| self.unreadable(task, &error))? {
+                let item = self.kind().decode_answer(item, &mut scratch);
+                items.push(Arc::new(item.map_err(|error| self.unreadable(task, &error))?));
+            }
+        }
+        reader.finish().map_err(|error| self.unreadable(task, &error))?;
+        Ok(items)
+    }
+
+    /// Changes one object, as a patch says.
+    ///
+    /// # Errors
+    /// When it is not there, or the server refuses it.
+    pub async fn patch(&self, key: &ObjectKey, patch: &Patch) -> Result<K, ClientError> {
+        self.patch_part(key, patch, None).await
+    }
+
+    pub(super) async fn patch_part(
+        &self,
+        key: &ObjectKey,
+        patch: &Patch,
+        subresource: Option<&str>,
+    ) -> Result<K, ClientError> {
+        let key = self.place(Verb::Patch, key)?;
+        let task = Task { verb: Verb::Patch, key: Some(&key), subresource };
+        let mut address = self.address(&key, subresource);
+        address.put_options(&self.client.options, true);
+        let request = Request {
+            method: Method::PATCH,
+            address,
+            accept: self.accept(),
+            content_type: patch.content_type(),
+            body: patch.body().to_vec(),
+        };
+        self.write(task, request).await
+    }
+
+    /// Deletes one object. Options are set on what this returns, which is then awaited.
+    pub fn delete(&self, key: &ObjectKey) -> Delete<K> {
+        Delete::new(self.clone(), key.clone())
+    }
+
+    /// Deletes this very object, and not another that has its name by now: that is a conflict.
+    pub fn delete_object(&self, object: &K) -> Delete<K> {
+        Delete::of_object(self.clone(), object)
+    }
+
+    /// Deletes all objects that a query asks for, in one request. Of a kind that is in namespaces, the query has to name
+    /// one.
+    pub fn delete_all_of(&self, query: &ListQuery) -> DeleteAllOf<K> {
+        DeleteAllOf::new(self.clone(), query.clone())
+    }
+
+    /// Sends a write, and reads the object that is its answer.
+    pub(super) async fn write(&self, task: Task<'_>, request: Request) -> Result<K, ClientError> {
+        let body = self.send(task, request).await?;
+        self.decode(task, body).await
+    }
+
+    pub(super) async fn send(&self, task: Task<'_>, request: Request) -> Result<Body, ClientError> {
+        let sent = self.client.send(request, || self.operation(task)).await;
+        sent.map_err(|failure| failure.into_error(self.operation(task)))
+    }
+
+    async fn decode(&self, task: Task<'_>, body: Body) -> Result<K, ClientError> {
+        let bytes = body.collect().await.map_err(|error| self.lost(task, error.into()))?.to_bytes();
+        self.kind().decode_answer(&bytes, &mut Vec::new()).map_err(|error| self.unreadable(task, &error))
+    }
+
+    pub(super) fn address(&self, key: &ObjectKey, subresource: Option<&str>) -> Address {
+        Address::new(self.kind().resource(), key.namespace(), Some(key.name())).subresource(subresource)
+    }
+
+    /// How objects are asked for.
+    pub(super) fn accept(&self) -> &'static str {
+        match self.kind().form() {
+            Form::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            _ => "application/json",
+        }
+    }
+
+    /// The key of an object in the namespace where it is looked for.
+    pub(super) fn place(&self, verb: Verb, key: &ObjectKey) -> Result<ObjectKey, ClientError> {
+        let task = Task { verb, key: Some(key), subresource: None };
+        if !is_path_segment(key.name()) {
+            return Err(self.invalid(task, "this is no name of an object"));
+        }
+        let namespace = self.namespace(task, key.namespace())?;
+        Ok(if namespace == key.namespace() {
+            key.clone()
+        } else {
+            ObjectKey::new(namespace.unwrap_or_default(), key.name())
+        })
+    }
+
+    /// The namespace of an object for which one is given or not.
+    fn namespace<'a>(
+        &'a self,
+        task: Task<'_>,
+        given: Option<&'a str>,
+    ) -> Result<Option<&'a str>, ClientError> {
+        if !self.kind().is_namespaced() {
+            return Ok(None);
+        }
+        let namespace = match (
+            self.client.options.namespace.as_deref(),
+            given.filter(|given| !given.is_empty()),
+        ) {
+            (Some(own), Some(given)) if own != given => {
+                return Err(self.invalid(
+                    task,
+                    format!("this client is limited to namespace {own}, and the object is in {given}"),
+                ));
+            }
+            (Some(own), _) => own,
+            (None, Some(given)) => given,
+            (None, None) => {
+                return Err(self.invalid(
+                    task,
+                    "objects of this kind are in namespaces, and none is given: set one, or use `Client::namespaced`",
+                ));
+            }
+        };
+        if !is_path_segment(namespace) {
+            return Err(self.invalid(task, format!("{namespace:?} is no namespace")));
+        }
+        Ok(Some(namespace))
+    }
+
+    /// The namespace that a query is limited to.
+    pub(super) fn namespace_of_list(
+        &self,
+        task: Task<'_>,
+        query: &ListQuery,
+    ) -> Result<Option<String>, ClientError> {
+        if !self.kind().is_namespaced() {
+            return Ok(None);
+        }
+        if query.namespace().is_none() && self.client.options.namespace.is_none() {
+            return Ok(None);
+        }
+        Ok(self.namespace(task, query.namespace())?.map(str::to_owned))
+    }
+
+    pub(super) fn operation(&self, task: Task<'_>) -> Operation {
+        Operation {
+            verb: task.verb,
+            kind: self.kind().to_string(),
+            key: task.key.cloned(),
+            subresource: task.subresource.map(str::to_owned),
+        }
+    }
+
+    pub(super) fn invalid(&self, task: Task<'_>, problem: impl Into<String>) -> ClientError {
+        ClientError::Invalid { operation: Box::new(self.operation(task)), problem: problem.into() }
+    }
+
+    fn uncached(&self, task: Task<'_>, source: CacheError) -> ClientError {
+        ClientError::Cache { operation: Box::new(self.operation(task)), source: Box::new(source) }
+    }
+
+    pub(super) fn lost(&self, task: Task<'_>, source: crate::BoxError) -> ClientError {
+        ClientError::Transport { operation: Box::new(self.operation(task)), source }
+    }
+
+    pub(super) fn unreadable(&self, task: Task<'_>, problem: &dyn fmt::Display) -> ClientError {
+        ClientError::Answer { operation: Box::new(self.operation(task)), problem: problem.to_string() }
+    }
+}
+
+impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
+    /// Creates an object, and returns it as the server has it. Without a name, the server makes one of
+    /// `metadata.generateName`.
+    ///
+    /// # Errors
+    /// When there is one already ([`ClientError::is_already_exists`]), or the server refuses it.
+    pub async fn create(&self, object: &K) -> Result<K, ClientError> {
+        let meta = object.meta();
+        let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+        let given = ObjectKey::new(namespace.unwrap_or_default(), name);
+        let task = Task { verb: Verb::Create, key: Some(&given), subresource: None };
+        let namespace = self.namespace(task, namespace)?;
+        let mut address = Address::new(self.kind().resource(), namespace, None);
+        address.put_options(&self.client.options, true);
+        self.write_object(task, Method::POST, address, "application/json", object).await
+    }
+
+    /// Replaces an object, and returns it as the server has it. If it has a version, the server refuses it with a conflict
+    /// ([`ClientError::is_conflict`]) when the object has another by now.
+    ///
+    /// # Errors
+    /// When it is not there, was changed meanwhile, or the server refuses it.
+    pub async fn update(&self, object: &K) -> Result<K, ClientError> {
+        self.update_part(object, None).await
+    }
+
+    pub(super) async fn update_part(&self, object: &K, subresource: Option<&str>) -> Result<K, ClientError> {
+        let key = self.place(Verb::Update, &bowline_cache::object_key(object))?;
+        let task = Task { verb: Verb::Update, key: Some(&key), subresource };
+        let mut address = self.address(&key, subresource);
+        address.put_options(&self.client.options, true);
+        self.write_object(task, Method::PUT, address, "application/json", object).await
+    }
+
+    pub(super) async fn write_object(
+        &self,
+        task: Task<'_>,
+        method: Method,
+        address: Address,
+        content_type: &'static str,
+        object: &K,
+    ) -> Result<K, ClientError> {
+        if self.kind().form() == Form::Metadata {
+            let problem = "an object cannot be written by its metadata alone: use a patch";
+            return Err(self.invalid(task, problem));
+        }
+        let body = self
+            .encode(object)
+            .map_err(|error| self.invalid(task, format!("the object cannot be written as JSON: {error}")))?;
+        self.write(task, Request { method, address, accept: self.accept(), content_type, body }).await
+    }
+
+    /// An object as it is sent, which has to say what it is.
+    fn encode(&self, object: &K) -> serde_json::Result<Vec<u8>> {
+        if let Some(object) = (object as &dyn Any).downcast_ref::<DynamicObject>()
+            && object.types.is_none()
+        {
+            let resource = self.kind().resource();
+            let types = kube::core::TypeMeta {
+                api_version: resource.api_version.clone(),
+                kind: resource.kind.clone(),
+            };
+            return serde_json::to_vec(&DynamicObject { types: Some(types), ..object.clone() });
+        }
+        serde_json::to_vec(object)
+    }
+}
+
+/// What a query says that a server can select by.
+pub(super) fn put_query(address: &mut Address, query: &ListQuery) {
+    if !query.label_selector().is_everything() {
+        address.put("labelSelector", &query.label_selector().to_string());
+    }
+    if !query.field_selector().is_everything() {
+        address.put("fieldSelector", &query.field_selector().to_string());
+    }
+}
+
+impl<K> Clone for KindClient<K> {
+    fn clone(&self) -> Self {
+        Self { client: self.client.clone(), binding: self.binding.clone() }
+    }
+}
+
+impl<K> fmt::Debug for KindClient<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KindClient").field("kind", &self.binding.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! What stands behind an object's name in an address: its status, its scale and others.
+
+use bowline_cache::ObjectKey;
+use http::Method;
+use http_body_util::BodyExt as _;
+use kube::Resource;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::{ClientError, Verb};
+use super::kind_client::{KindClient, Task};
+use super::patch::Patch;
+use super::request::Request;
+use super::{Client, Object};
+
+/// Writes and reads the status of objects: all of an object is sent, and only its status counts.
+#[derive(Clone, Debug)]
+pub struct StatusClient {
+    client: Client,
+}
+
+/// Writes and reads a subresource of objects, which is often of another kind than they are: a `Scale` of a `Deployment`.
+#[derive(Clone, Debug)]
+pub struct SubresourceClient {
+    client: Client,
+    name: String,
+}
+
+/// As [`StatusClient`], of one kind in any form.
+#[derive(Clone, Debug)]
+pub struct KindStatusClient<K> {
+    client: KindClient<K>,
+}
+
+/// As [`SubresourceClient`], of one kind in any form.
+#[derive(Clone, Debug)]
+pub struct KindSubresourceClient<K> {
+    client: KindClient<K>,
+    name: String,
+}
+
+impl Client {
+    /// The status of objects.
+    #[must_use]
+    pub fn status(&self) -> StatusClient {
+        StatusClient { client: self.clone() }
+    }
+
+    /// A subresource of objects, by its name: `scale`, `eviction`, `binding`, `token`.
+    #[must_use]
+    pub fn subresource(&self, name: impl Into<String>) -> SubresourceClient {
+        SubresourceClient { client: self.clone(), name: name.into() }
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> KindClient<K> {
+    /// The status of objects.
+    #[must_use]
+    pub fn status(&self) -> KindStatusClient<K> {
+        KindStatusClient { client: self.clone() }
+    }
+
+    /// A subresource of objects, by its name: `scale`, `eviction`, `binding`, `token`.
+    #[must_use]
+    pub fn subresource(&self, name: impl Into<String>) -> KindSubresourceClient<K> {
+        KindSubresourceClient { client: self.clone(), name: name.into() }
+    }
+}
+
+impl StatusClient {
+    /// Writes an object's status, and returns the object as the server has it.
+    ///
+    /// # Errors
+    /// As [`KindClient::update`].
+    pub async fn update<K: Object>(&self, object: &K) -> Result<K, ClientError> {
+        self.client.typed::<K>().status().update(object).await
+    }
+
+    /// Changes an object's status, as a patch of the object says.
+    ///
+    /// # Errors
+    /// As [`KindClient::patch`].
+    pub async fn patch<K: Object>(&self, key: &ObjectKey, patch: &Patch) -> Result<K, ClientError> {
+        self.client.typed::<K>().status().patch(key, patch).await
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> KindStatusClient<K> {
+    /// Changes an object's status, as a patch of the object says.
+    ///
+    /// # Errors
+    /// As [`KindClient::patch`].
+    pub async fn patch(&self, key: &ObjectKey, patch: &Patch) -> Result<K, ClientError> {
+        self.client.patch_part(key, patch, Some("status")).await
+    }
+}
+
+impl<K: Resource + Serialize + Send + Sync + 'static> KindStatusClient<K> {
+    /// Writes an object's status, and returns the object as the server has it.
+    ///
+    /// # Errors
+    /// As [`KindClient::update`].
+    pub async fn update(&self, object: &K) -> Result<K, ClientError> {
+        self.client.update_part(object, Some("status")).await
+    }
+}
+
+impl SubresourceClient {
+    /// Reads it, from the server.
+    ///
+    /// # Errors
+    /// When it is not there or cannot be read as an `S`.
+    pub async fn get<K: Object, S: DeserializeOwned>(&self, key: &ObjectKey) -> Result<S, ClientError> {
+        self.client.typed::<K>().subresource(&*self.name).get(key).await
+    }
+
+    /// Creates it, and returns what the server answers.
+    ///
+    /// # Errors
+    /// When the server refuses it, or its answer cannot be read as an `S`.
+    pub async fn create<K: Object, S: DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        body: &impl Serialize,
+    ) -> Result<S, ClientError> {
+        self.client.typed::<K>().subresource(&*self.name).create(key, body).await
+    }
+
+    /// Replaces it, and returns it as the server has it.
+    ///
+    /// # Errors
+    /// As [`KindClient::update`].
+    pub async fn update<K: Object, S: Serialize + DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        body: &S,
+    ) -> Result<S, ClientError> {
+        self.client.typed::<K>().subresource(&*self.name).update(key, body).await
+    }
+
+    /// Changes it, and returns it as the server has it.
+    ///
+    /// # Errors
+    /// As [`KindClient::patch`].
+    pub async fn patch<K: Object, S: DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        patch: &Patch,
+    ) -> Result<S, ClientError> {
+        self.client.typed::<K>().subresource(&*self.name).patch(key, patch).await
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
+    /// Reads it, from the server.
+    ///
+    /// # Errors
+    /// When it is not there or cannot be read as an `S`.
+    pub async fn get<S: DeserializeOwned>(&self, key: &ObjectKey) -> Result<S, ClientError> {
+        self.ask(Verb::Get, Method::GET, key, "", Vec::new()).await
+    }
+
+    /// Creates it, and returns what the server answers.
+    ///
+    /// # Errors
+    /// When the server refuses it, or its answer cannot be read as an `S`.
+    pub async fn create<S: DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        body: &impl Serialize,
+    ) -> Result<S, ClientError> {
+        let body = self.encode(Verb::Create, key, body)?;
+        self.ask(Verb::Create, Method::POST, key, "application/json", body).await
+    }
+
+    /// Replaces it, and returns it as the server has it.
+    ///
+    /// # Errors
+    /// As [`KindClient::update`].
+    pub async fn update<S: Serialize + DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        body: &S,
+    ) -> Result<S, ClientError> {
+        let body = self.encode(Verb::Update, key, body)?;
+        self.ask(Verb::Update, Method::PUT, key, "application/json", body).await
+    }
+
+    /// Changes it, and returns it as the server has it.
+    ///
+    /// # Errors
+    /// As [`KindClient::patch`].
+    pub async fn patch<S: DeserializeOwned>(&self, key: &ObjectKey, patch: &Patch) -> Result<S, ClientError> {
+        self.ask(Verb::Patch, Method::PATCH, key, patch.content_type(), patch.body().to_vec()).await
+    }
+
+    async fn ask<S: DeserializeOwned>(
+        &self,
+        verb: Verb,
+        method: Method,
+        key: &ObjectKey,
+        content_type: &'static str,
+        body: Vec<u8>,
+    ) -> Result<S, ClientError> {
+        let client = &self.client;
+        let key = client.place(verb, key)?;
+        let task = Task { verb, key: Some(&key), subresource: Some(&self.name) };
+        let mut address = client.address(&key, Some(&self.name));
+        if verb != Verb::Get {
+            address.put_options(&client.client.options, true);
+        }
+        let request = Request { method, address, accept: "application/json", content_type, body };
+        let body = client.send(task, request).await?;
+        let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();
+        serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))
+    }
+
+    fn encode(&self, verb: Verb, key: &ObjectKey, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
+        let task = Task { verb, key: Some(key), subresource: Some(&self.name) };
+        serde_json::to_vec(body)
+            .map_err(|error| self.client.invalid(task, format!("it cannot be written as JSON: {error}")))
+    }
+}

@@ -1,0 +1,4 @@
+//! The client against the embedded server, in simulated time: what needs a server that can be made slow or wrong.
+
+mod basics;
+mod world;
