@@ -1,11 +1,13 @@
 //! The subject `bowline`: our own informer, with its default settings. The only file of the scenarios that knows
-//! `bowline-cache`.
+//! `bowline-cache` and our transport.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use bowline_cache::{Event, Kind, ObjectKey, SharedInformer};
+use bowline_runtime::transport::{self, TransportOptions};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::Client;
 use serde::de::DeserializeOwned;
 
 use super::events::{self, HANDLERS};
@@ -41,7 +43,7 @@ where
         + 'static,
 {
     let spawner = run.scope.spawner();
-    let client = run.client()?;
+    let client = client(run)?;
     let before = Before::now(spawner.clock(), run.allocated);
     let informer = SharedInformer::builder(&spawner, Kind::<K>::typed()).client(client).build()?;
     informer.start();
@@ -116,7 +118,12 @@ pub(super) async fn index(run: &Run) -> Result<Measured, Failure> {
 
 fn widgets(run: &Run) -> Result<SharedInformer<Widget>, Failure> {
     let builder = SharedInformer::builder(&run.scope.spawner(), Kind::<Widget>::typed());
-    Ok(builder.client(run.client()?).build()?)
+    Ok(builder.client(client(run)?).build()?)
+}
+
+/// Over our own transport, as an operator's would be.
+fn client(run: &Run) -> Result<Client, Failure> {
+    Ok(transport::client(&run.config()?, &TransportOptions::new(run.scope.spawner().clock()))?)
 }
 
 fn key(number: usize) -> ObjectKey {

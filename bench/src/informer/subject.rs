@@ -69,13 +69,18 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A client of kube-rs as it is by default: ours and kube-rs's informers are given the same.
-    pub(super) fn client(&self) -> Result<Client, Failure> {
+    /// How the server is reached.
+    pub(super) fn config(&self) -> Result<Config, Failure> {
         let mut config = Config::new(self.endpoint.server.parse()?);
         config.root_cert = Some(vec![self.endpoint.authority_der()?]);
         config.auth_info =
             AuthInfo { token: Some(self.endpoint.token.clone().into()), ..AuthInfo::default() };
-        Ok(Client::try_from(config)?)
+        Ok(config)
+    }
+
+    /// A client of kube-rs as it is by default.
+    pub(super) fn client(&self) -> Result<Client, Failure> {
+        Ok(Client::try_from(self.config()?)?)
     }
 }
 

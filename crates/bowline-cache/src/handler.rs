@@ -16,6 +16,10 @@ use crate::event::{Deleted, Event};
 pub trait Handler<K>: Send + 'static {
     /// Takes one event.
     fn handle(&mut self, event: &Event<K>);
+
+    /// No more events are at hand for now: what was gathered from those before can be passed on, all at once. Called after at
+    /// most 64 events, always before the handler counts as in sync, and before it waits for more.
+    fn flush(&mut self) {}
 }
 
 impl<K, F: FnMut(&Event<K>) + Send + 'static> Handler<K> for F {

@@ -127,6 +127,9 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
                         self.panicked(event, &*panic);
                     }
                 }
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler.flush())) {
+                    self.panicked(&turn[turn.len() - 1], &*panic);
+                }
                 poll_fn(|cx| poll_cooperate(cx).map(Progress::made)).await;
             }
         }
@@ -212,6 +215,11 @@ impl Registration {
     /// Removes the handler: it is told nothing any more, and when this is over, it does not run any more either. What
     /// waited for it is dropped.
     pub async fn remove(self) {
+        self.close().await;
+    }
+
+    /// The same as [`remove`](Self::remove), for who shares this with others.
+    pub async fn close(&self) {
         self.listener.closed().cancel();
         self.listener.ended().cancelled().await;
     }

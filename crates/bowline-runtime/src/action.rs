@@ -48,6 +48,14 @@ impl Action {
         self
     }
 
+    pub(crate) fn next(&self) -> Next {
+        self.next
+    }
+
+    pub(crate) fn chosen_priority(&self) -> Option<i32> {
+        self.priority
+    }
+
     /// The time after which the object is to be looked at once more, if it is.
     #[must_use]
     pub fn after(&self) -> Option<Duration> {

@@ -92,6 +92,7 @@ impl<'a, K: ?Sized> Change<'a, K> {
 
     /// The object as it is, unless it is gone.
     #[must_use]
+    #[expect(clippy::new_ret_no_self, reason = "old and new are what the two objects of a change are called")]
     pub fn new(&self) -> Option<&'a K> {
         self.new.map(|(object, _)| object)
     }

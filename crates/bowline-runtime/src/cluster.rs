@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bowline_cache::{CacheOptions, InformerCache, Kind};
 use bowline_clock::{Clock, Spawner};
+use serde::de::DeserializeOwned;
 
+use crate::controller::{Claims, Controller, ControllerBuilder};
 use crate::{
     ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, Journal, LogSink, Metrics, Object,
     Recorder,
@@ -32,6 +34,7 @@ struct Inner {
     metrics: Metrics,
     journal: Journal,
     events: Broadcaster,
+    controllers: Claims,
 }
 
 /// Options of a [`Cluster`].
@@ -116,6 +119,19 @@ impl Cluster {
     #[must_use]
     pub fn events(&self) -> &Broadcaster {
         &self.inner.events
+    }
+
+    /// A controller of objects of one kind: short for [`Controller::builder`] and [`for_`](ControllerBuilder::for_).
+    pub fn controller<K>(&self) -> ControllerBuilder<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
+    {
+        Controller::builder(self).for_()
+    }
+
+    /// The names of its controllers.
+    pub(crate) fn controllers(&self) -> &Claims {
+        &self.inner.controllers
     }
 
     /// The clock of all that happens here.
@@ -211,6 +227,7 @@ impl ClusterBuilder {
                 client,
                 metrics: self.metrics,
                 journal: Journal::default(),
+                controllers: Claims::default(),
                 events: events.build(),
             }),
         })

@@ -1,22 +1,50 @@
 //! The last reconciles: why they ran and how they ended. For tests that fail, for a page to look at, for people on call.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use bowline_clock::{Clock, Instant};
+use tokio::sync::broadcast;
+
+use crate::context::ReconcileId;
 use crate::{Request, Triggers};
 
 /// How many reconciles are kept.
 const KEPT: usize = 256;
 
-/// The last reconciles of all controllers of a cluster. A clone is the same journal.
-#[derive(Clone, Debug, Default)]
+/// Of how many workers that are gone the reconciles are kept.
+const ABANDONED: usize = 16;
+
+/// How many wait for who subscribed.
+const WAITING: usize = 1024;
+
+/// The last reconciles of all controllers of a cluster: 256 of them. A clone is the same journal.
+///
+/// To note one costs a worker a lock that is its own: nobody else takes it but who reads.
+#[derive(Clone, Default)]
 pub struct Journal {
-    runs: Arc<Mutex<VecDeque<Run>>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    books: Mutex<Vec<Book>>,
+    /// Made when somebody first wants to be told.
+    told: OnceLock<broadcast::Sender<Run>>,
+}
+
+/// Reconciles that end from now on, one by one; from [`Journal::subscribe`].
+#[derive(Debug)]
+pub struct Runs {
+    receiver: broadcast::Receiver<Run>,
+    missed: u64,
 }
 
 /// One reconcile that is over.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Run {
     /// The controller's name.
     pub controller: Arc<str>,
@@ -26,6 +54,8 @@ pub struct Run {
     pub triggers: Triggers,
     /// The how many-th try it was, from 1.
     pub attempt: u32,
+    /// Its number, which is in the logs.
+    pub id: ReconcileId,
     /// When it began.
     pub started: SystemTime,
     /// How long it took.
@@ -40,6 +70,8 @@ pub struct Run {
 pub enum Outcome {
     /// There is nothing more to do.
     Done,
+    /// The object is gone, so that a reconciler that wants the object was not called.
+    Gone,
     /// It wants to be run again after a time.
     RequeueAfter(Duration),
     /// It wants to be run again, backing off.
@@ -57,21 +89,190 @@ pub enum Outcome {
 }
 
 impl Journal {
-    /// The last reconciles, oldest first.
+    /// The last reconciles, in the order in which they ended.
     #[must_use]
     pub fn runs(&self) -> Vec<Run> {
-        self.lock().iter().cloned().collect()
-    }
-
-    pub(crate) fn add(&self, run: Run) {
-        let mut runs = self.lock();
-        if runs.len() == KEPT {
-            runs.pop_front();
+        let books = lock(&self.shared.books).clone();
+        let mut runs: Vec<(Instant, Run)> = Vec::new();
+        for book in books {
+            let now = book.inner.now();
+            let page = lock(&book.inner.page);
+            runs.extend(page.records.iter().map(|record| (record.finished, book.inner.run(record, now))));
         }
-        runs.push_back(run);
+        runs.sort_by_key(|(finished, _)| *finished);
+        let old = runs.len().saturating_sub(KEPT);
+        runs.into_iter().skip(old).map(|(_, run)| run).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Run>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Tells of each reconcile that ends from now on. What somebody does not ask for in time is missed: up to 1024 wait.
+    #[must_use]
+    pub fn subscribe(&self) -> Runs {
+        let told = self.shared.told.get_or_init(|| broadcast::Sender::new(WAITING));
+        Runs { receiver: told.subscribe(), missed: 0 }
     }
+
+    /// A book for one worker of a controller.
+    pub(crate) fn book(&self, controller: Arc<str>, clock: Clock) -> Book {
+        let book = Book {
+            inner: Arc::new(Pages {
+                controller,
+                clock,
+                page: Mutex::default(),
+                journal: Arc::downgrade(&self.shared),
+            }),
+        };
+        let mut books = lock(&self.shared.books);
+        // Controllers may come and go; what the older ones did is forgotten.
+        let gone = books.iter().filter(|book| book.is_abandoned()).count();
+        let mut left = gone.saturating_sub(ABANDONED);
+        books.retain(|book| {
+            let goes = left > 0 && book.is_abandoned();
+            left -= usize::from(goes);
+            !goes
+        });
+        books.push(book.clone());
+        book
+    }
+}
+
+impl Runs {
+    /// The next reconcile that ended; none when there is no journal any more.
+    pub async fn next(&mut self) -> Option<Run> {
+        loop {
+            match self.receiver.recv().await {
+                Ok(run) => return Some(run),
+                Err(broadcast::error::RecvError::Lagged(missed)) => self.missed += missed,
+                Err(broadcast::error::RecvError::Closed) => return None,
+            }
+        }
+    }
+
+    /// How many were missed, because they were not asked for in time.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+/// Where one worker notes what it does.
+#[derive(Clone)]
+pub(crate) struct Book {
+    inner: Arc<Pages>,
+}
+
+struct Pages {
+    controller: Arc<str>,
+    clock: Clock,
+    page: Mutex<Page>,
+    journal: std::sync::Weak<Shared>,
+}
+
+#[derive(Default)]
+struct Page {
+    /// What runs and was not done at once.
+    open: Option<(Request, Instant)>,
+    records: VecDeque<Record>,
+}
+
+/// One reconcile that is over, as a worker notes it: without what can be found out later.
+pub(crate) struct Record {
+    pub(crate) request: Request,
+    pub(crate) triggers: Triggers,
+    pub(crate) attempt: u32,
+    pub(crate) id: ReconcileId,
+    pub(crate) started: Instant,
+    pub(crate) finished: Instant,
+    pub(crate) outcome: Outcome,
+}
+
+impl Book {
+    /// A reconcile runs that was not done at once.
+    pub(crate) fn open(&self, request: &Request, started: Instant) {
+        lock(&self.inner.page).open = Some((request.clone(), started));
+    }
+
+    /// A reconcile is over.
+    pub(crate) fn close(&self, record: Record) {
+        if let Some(journal) = self.inner.journal.upgrade()
+            && let Some(told) = journal.told.get()
+            && told.receiver_count() > 0
+        {
+            let _ = told.send(self.inner.run(&record, self.inner.now()));
+        }
+        let mut page = lock(&self.inner.page);
+        page.open = None;
+        let oldest = if page.records.len() == KEPT { page.records.pop_front() } else { None };
+        page.records.push_back(record);
+        drop(page);
+        drop(oldest);
+    }
+
+    /// What runs now and was not done at once, and since when.
+    pub(crate) fn running(&self) -> Option<(Request, Instant)> {
+        lock(&self.inner.page).open.clone()
+    }
+
+    /// Nothing runs any more: the worker was aborted.
+    pub(crate) fn abandon(&self) {
+        lock(&self.inner.page).open = None;
+    }
+
+    /// Whether nobody writes into it any more.
+    fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.inner) == 1
+    }
+}
+
+impl Pages {
+    fn now(&self) -> (SystemTime, Instant) {
+        (self.clock.wall(), self.clock.now())
+    }
+
+    fn run(&self, record: &Record, (wall, now): (SystemTime, Instant)) -> Run {
+        Run {
+            controller: self.controller.clone(),
+            request: record.request.clone(),
+            triggers: record.triggers.clone(),
+            attempt: record.attempt,
+            id: record.id,
+            started: wall - now.since(record.started),
+            took: record.finished.since(record.started),
+            outcome: record.outcome.clone(),
+        }
+    }
+}
+
+/// One line: `website default/blog: done in 3.1ms (Website created)`.
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { controller, request, triggers, attempt, took, outcome, .. } = self;
+        write!(f, "{controller} {request}: {outcome} in {took:.1?} ({triggers})")?;
+        if *attempt > 1 { write!(f, ", attempt {attempt}") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => f.write_str("done"),
+            Self::Gone => f.write_str("gone"),
+            Self::RequeueAfter(delay) => write!(f, "again after {delay:?}"),
+            Self::BackOff => f.write_str("again, backing off"),
+            Self::Failed(error) => write!(f, "failed: {error}"),
+            Self::Terminal(error) => write!(f, "failed for good: {error}"),
+            Self::GaveUp(error) => write!(f, "given up: {error}"),
+            Self::Panicked(error) => write!(f, "panicked: {error}"),
+            Self::TimedOut => f.write_str("took too long"),
+        }
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

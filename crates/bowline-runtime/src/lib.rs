@@ -5,14 +5,22 @@ mod action;
 mod change;
 mod client;
 mod cluster;
+mod context;
+mod controller;
 mod error;
 mod events;
+pub mod handler;
 mod journal;
 pub mod leader_election;
 mod mapper;
 mod metrics;
+pub mod predicate;
+mod reconciler;
 mod request;
+pub mod source;
+pub mod transport;
 mod trigger;
+mod watch;
 
 pub use action::Action;
 pub use change::{Change, ChangeKind};
@@ -22,13 +30,20 @@ pub use client::{
     Propagation, StatusClient, SubresourceClient, Verb, Warning,
 };
 pub use cluster::{Cluster, ClusterBuilder, ClusterError};
+pub use context::{Context, ReconcileId};
+pub use controller::{
+    BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, LOW_PRIORITY, Stopped, WaitingFor,
+    WatchHandle,
+};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};
 pub use events::{
     ApiSink, Broadcaster, BroadcasterBuilder, CorrelatorOptions, EventApi, EventCounts, EventRecord,
     EventType, Flushed, LogSink, NewEvent, Recorder, Repeats, Sink, SinkError, SinkFuture, ToReference,
 };
-pub use journal::{Journal, Outcome, Run};
+pub use journal::{Journal, Outcome, Run, Runs};
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::Metrics;
+pub use reconciler::{IntoReconciler, ObjectReconciler, Reconciler};
 pub use request::Request;
 pub use trigger::{Cause, Trigger, Triggers};
+pub use watch::Watch;

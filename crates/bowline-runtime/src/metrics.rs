@@ -1,18 +1,72 @@
 //! What is counted, under controller-runtime's names.
 
+mod catalog;
+mod controller;
+mod histogram;
+mod queue;
+
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
+use catalog::Catalog;
+pub(crate) use controller::ControllerMetrics;
+
 /// The metrics of one process or of one test: a registry that is a value. A clone is the same registry.
-#[derive(Clone, Debug, Default)]
+///
+/// Controllers count in it under the names that controller-runtime uses (`controller_runtime_reconcile_total`,
+/// `workqueue_depth` and so on), so that dashboards made for it show Bowline's operators too. Beyond these there is
+/// `bowline_reconcile_triggers_total{controller,source,cause}`: why objects were reconciled.
+#[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
+    catalog: Arc<Catalog>,
 }
 
 impl Metrics {
+    /// A registry of its own.
+    #[must_use]
+    pub fn new() -> Self {
+        let catalog = Arc::new(Catalog::default());
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(catalog.clone()));
+        Self { registry: Arc::new(Mutex::new(registry)), catalog }
+    }
+
     /// Calls a function with the registry, to add metrics of one's own.
     pub fn with_registry<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
         change(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All that was counted, as text in the form of `OpenMetrics`: what a scrape is answered with
+    /// (`application/openmetrics-text; version=1.0.0; charset=utf-8`).
+    ///
+    /// # Panics
+    /// Never, unless a metric that was added to the registry cannot be written.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut encoded = String::new();
+        self.with_registry(|registry| text::encode(&mut encoded, registry))
+            .expect("nothing fails that is written into a string");
+        encoded
+    }
+
+    /// Where a controller counts; one of the same name counts in the same place.
+    pub(crate) fn controller(&self, name: &Arc<str>) -> Arc<ControllerMetrics> {
+        self.catalog.controller(name)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bowline_machinery::ObjectKey;
 use bowline_workqueue::Coalesce;
+use prometheus_client::metrics::counter::Counter;
 use smallvec::SmallVec;
 
 /// How many different triggers are kept; more are counted.
@@ -31,12 +32,19 @@ pub enum Cause {
 }
 
 /// One reason for which an object is reconciled: what happened, to which object, and who saw it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Trigger {
-    source: Arc<str>,
+    source: Arc<Origin>,
     cause: Cause,
     /// None when it is the object that is reconciled: the usual case, which owns no memory.
     object: Option<Arc<ObjectKey>>,
+}
+
+/// Who tells a controller that something happened: one watch, with a counter for each cause.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    name: Box<str>,
+    counters: [Counter; Cause::ALL.len()],
 }
 
 /// Why an object is reconciled: all that happened since it was last, each thing once. No more than 16 different ones are
@@ -51,21 +59,19 @@ pub struct Triggers {
 
 impl Trigger {
     /// Something happened to the object that is to be reconciled.
-    #[must_use]
-    pub fn own(source: Arc<str>, cause: Cause) -> Self {
+    pub(crate) fn own(source: Arc<Origin>, cause: Cause) -> Self {
         Self { source, cause, object: None }
     }
 
     /// Something happened to another object than that which is to be reconciled.
-    #[must_use]
-    pub fn other(source: Arc<str>, cause: Cause, object: ObjectKey) -> Self {
-        Self { source, cause, object: Some(Arc::new(object)) }
+    pub(crate) fn other(source: Arc<Origin>, cause: Cause, object: Arc<ObjectKey>) -> Self {
+        Self { source, cause, object: Some(object) }
     }
 
     /// Who saw it: the kind that is watched, or the name of the channel, stream or function.
     #[must_use]
     pub fn source(&self) -> &str {
-        &self.source
+        &self.source.name
     }
 
     /// What happened.
@@ -81,10 +87,26 @@ impl Trigger {
     }
 }
 
+impl PartialEq for Trigger {
+    fn eq(&self, other: &Self) -> bool {
+        self.cause == other.cause
+            && (Arc::ptr_eq(&self.source, &other.source) || self.source.name == other.source.name)
+            && self.object == other.object
+    }
+}
+
+impl Eq for Trigger {}
+
+impl Origin {
+    /// One that counts where it is told to.
+    pub(crate) fn new(name: &str, counter: impl Fn(Cause) -> Counter) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), counters: Cause::ALL.map(counter) })
+    }
+}
+
 impl Triggers {
     /// For one reason.
-    #[must_use]
-    pub fn one(trigger: Trigger) -> Self {
+    pub(crate) fn one(trigger: Trigger) -> Self {
         Self { kept: SmallVec::from_buf([trigger]), more: 0 }
     }
 
@@ -105,7 +127,15 @@ impl Triggers {
         self.kept.is_empty() && self.more == 0
     }
 
-    fn push(&mut self, trigger: Trigger) {
+    /// Counts each of those that are kept.
+    #[inline]
+    pub(crate) fn count(&self) {
+        for trigger in &self.kept {
+            trigger.source.counters[trigger.cause as usize].inc();
+        }
+    }
+
+    pub(crate) fn push(&mut self, trigger: Trigger) {
         if self.kept.contains(&trigger) {
             return;
         }
@@ -127,6 +157,17 @@ impl Coalesce for Triggers {
 }
 
 impl Cause {
+    /// All there are, in order.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Initial,
+        Self::Created,
+        Self::Updated,
+        Self::Resynced,
+        Self::Deleted,
+        Self::Signalled,
+        Self::Requeued,
+    ];
+
     /// One word, as it is shown in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -151,8 +192,8 @@ impl fmt::Display for Cause {
 impl fmt::Display for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.object {
-            Some(object) => write!(f, "{} {object} {}", self.source, self.cause),
-            None => write!(f, "{} {}", self.source, self.cause),
+            Some(object) => write!(f, "{} {object} {}", self.source(), self.cause),
+            None => write!(f, "{} {}", self.source(), self.cause),
         }
     }
 }
@@ -177,13 +218,18 @@ impl fmt::Display for Triggers {
 mod tests {
     use super::*;
 
+    fn origin(name: &str) -> Arc<Origin> {
+        Origin::new(name, |_| Counter::default())
+    }
+
     fn updated(name: &str) -> Trigger {
-        Trigger::other(Arc::from("Deployment"), Cause::Updated, ObjectKey::new("default", name))
+        let key = Arc::new(ObjectKey::new("default", name));
+        Trigger::other(origin("Deployment"), Cause::Updated, key)
     }
 
     #[test]
     fn the_same_trigger_is_kept_once_and_shown_as_one_line() {
-        let mut triggers = Triggers::one(Trigger::own(Arc::from("Foo"), Cause::Created));
+        let mut triggers = Triggers::one(Trigger::own(origin("Foo"), Cause::Created));
         triggers.coalesce(Triggers::one(updated("web")));
         triggers.coalesce(Triggers::one(updated("web")));
         assert_eq!(triggers.to_string(), "Foo created; Deployment default/web updated");

@@ -1,8 +1,11 @@
-//! Control planes for tests.
+//! Test environments for operators, and the control planes behind them.
 //!
-//! For now the real one: [`RealControlPlane`] starts etcd, kube-apiserver and, if asked, kube-controller-manager as
-//! processes on loopback, with TLS, RBAC and credentials of their own, and stops exactly what it started. It does not
-//! build or find the programs; `cargo xtask real` does.
+#![cfg_attr(feature = "env", doc = include_str!("guide.md"))]
+//! # A real control plane by itself
+//!
+//! [`RealControlPlane`] starts etcd, kube-apiserver and, if asked, kube-controller-manager as processes on loopback, with
+//! TLS, RBAC and credentials of their own, and stops exactly what it started. It does not build or find the programs;
+//! `cargo xtask real` does.
 //!
 //! ```no_run
 //! use bowline_clock::Clock;
@@ -19,8 +22,12 @@
 //!
 //! For Unix. A plane that outlives its process ([`RealControlPlane::detach`]) needs `/proc`, so Linux.
 
+#[cfg(feature = "env")]
+mod env;
 mod real;
 
+#[cfg(feature = "env")]
+pub use env::{Arm, EnvError, FinishError, InstallError, TestEnv, TestEnvBuilder, WaitError};
 pub use real::{
     Binaries, DetachError, DetachedControlPlane, DetachedError, RealControlPlane, RealControlPlaneBuilder,
     Secret, StartError, StopError, Stopped,

@@ -39,6 +39,15 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
         self.taken.payload.as_ref().expect("an item has its payload until it is consumed")
     }
 
+    /// The payload, to be changed: a requeue takes it along as it is then.
+    ///
+    /// # Panics
+    /// Never: it is only ever given up together with the item.
+    #[must_use]
+    pub fn payload_mut(&mut self) -> &mut P {
+        self.taken.payload.as_mut().expect("an item has its payload until it is consumed")
+    }
+
     /// The priority of this run, and of a requeue, unless [`with_priority`](Item::with_priority) changed it.
     #[must_use]
     pub fn priority(&self) -> i32 {

@@ -16,8 +16,8 @@ use super::build;
 use super::error::RealError;
 use super::home::Home;
 
-/// What cargo runs: what an API server does, and what informers, caches and the examples make of one. The tests find the
-/// plane by [`KUBECONFIG`].
+/// What cargo runs: what an API server does, and what informers, caches, test environments and the examples make of one. The
+/// tests find the plane by [`KUBECONFIG`].
 const TESTS: &[&str] = &[
     "test",
     "--no-fail-fast",
@@ -31,10 +31,17 @@ const TESTS: &[&str] = &[
     "pod-printer",
     "--test",
     "real",
+    "-p",
+    "bowline-testing",
+    "--test",
+    "env",
 ];
 
 /// Tells the tests where the kubeconfig of the real control plane is.
 const KUBECONFIG: &str = "BOWLINE_REAL_KUBECONFIG";
+
+/// Tells those that are written with `TestEnv` to take it.
+const ARM: (&str, &str) = ("BOWLINE_TEST_ARM", "real");
 
 pub(super) async fn run(clock: &Clock, home: &Home, arguments: &[String]) -> Result<ExitCode, RealError> {
     // From here on a signal does not end this process.
@@ -77,6 +84,7 @@ async fn tests(
         .args(TESTS)
         .args(arguments)
         .env(KUBECONFIG, plane.kubeconfig())
+        .env(ARM.0, ARM.1)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         // A group of its own, so that a signal reaches cargo and its tests once, however it came here.

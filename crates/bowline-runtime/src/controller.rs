@@ -1,0 +1,24 @@
+//! A controller: what it watches, its queue, its workers; how it starts and stops. Owns its life; what one run of a
+//! reconciler is belongs to [`worker`].
+
+mod builder;
+mod claims;
+mod error;
+mod handle;
+mod pending;
+mod session;
+mod supervisor;
+mod worker;
+
+pub use builder::{ControllerBuilder, GaveUp};
+pub use error::{BuildError, ControllerError, WaitingFor};
+pub use handle::{Controller, Stopped, WatchHandle};
+
+pub(crate) use claims::Claims;
+pub(crate) use pending::Pending;
+pub(crate) use session::Session;
+pub(crate) use worker::work;
+
+/// The priority of what was there when a watch began, and of what is only shown once more: it waits behind what really
+/// happened, which has priority 0.
+pub const LOW_PRIORITY: i32 = -100;

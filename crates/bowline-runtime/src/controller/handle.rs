@@ -1,0 +1,390 @@
+//! A controller in the hands of who built it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_workqueue::Add;
+use tokio::sync::watch;
+
+use super::builder::ControllerBuilder;
+use super::claims::Claim;
+use super::error::{ControllerError, WaitingFor};
+use super::pending::Pending;
+use super::session::{Core, Session};
+use super::supervisor::supervise;
+use crate::journal::Book;
+use crate::reconciler::Task;
+use crate::source::Begun;
+use crate::trigger::{Origin, Trigger};
+use crate::watch::AnyWatch;
+use crate::{Cause, Cluster, Request, Watch};
+
+/// Reconciles objects when something happens to them, or to what they depend on.
+///
+/// # Guarantees
+/// - No object is reconciled before all that there is has been seen: a reconciler that reads from the cache finds
+///   everything that was there when the controller started, of all kinds that it watches.
+/// - No object is reconciled twice at the same time. What happens to it meanwhile leads to one more run afterwards.
+/// - Nothing is lost between an event and a run that began after it: runs stand for any number of events, and their
+///   [triggers](crate::Context::triggers) name them all, up to 16.
+/// - A kind that cannot be listed, an object that cannot be read, a reconcile that hangs, fails or panics: each is in
+///   nobody else's way.
+///
+/// It belongs to a [`Cluster`], which has to be [started](Cluster::start) as well, and ends with the scope that the cluster
+/// was given. It runs until it is stopped, whoever holds this handle; a clone is the same controller.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use bowline_runtime::{Action, Cluster, Context, Controller, Result};
+/// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+///
+/// async fn reconcile(ctx: Context, deployment: Arc<Deployment>) -> Result<Action> {
+///     println!("{} because of {}", deployment.metadata.name.as_deref().unwrap_or("?"), ctx.triggers());
+///     Ok(Action::done())
+/// }
+///
+/// # async fn example(cluster: Cluster) -> Result<()> {
+/// let controller = Controller::builder(&cluster).for_::<Deployment>().owns::<ReplicaSet>().build(reconcile)?;
+/// cluster.start();
+/// controller.run().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Controller {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) core: Arc<Core>,
+    pub(super) task: Task,
+    state: Mutex<State>,
+    _claim: Claim,
+}
+
+#[derive(Default)]
+struct State {
+    watches: BTreeMap<u64, Entry>,
+    next: u64,
+    run: Option<Run>,
+}
+
+struct Entry {
+    watch: Arc<dyn AnyWatch>,
+    origin: Arc<Origin>,
+    /// While the controller runs.
+    begun: Option<Arc<dyn Begun>>,
+}
+
+/// The run that is in progress, or was last.
+#[derive(Clone)]
+struct Run {
+    session: Arc<Session>,
+    phase: watch::Receiver<Phase>,
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug)]
+pub(super) enum Phase {
+    /// It waits until it has seen what there is.
+    Beginning,
+    /// It reconciles.
+    Working,
+    /// It is over.
+    Ended(Result<Stopped, ControllerError>),
+}
+
+/// What was left when a controller stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use = "what was left undone is worth a log line"]
+pub struct Stopped {
+    aborted: Vec<Request>,
+    waiting: usize,
+}
+
+/// A watch of a controller, to be removed again. Dropping this leaves it where it is.
+#[derive(Debug)]
+pub struct WatchHandle {
+    controller: Controller,
+    number: u64,
+}
+
+impl Controller {
+    /// A controller on a cluster, to be told what it watches.
+    pub fn builder(cluster: &Cluster) -> ControllerBuilder<()> {
+        ControllerBuilder::new(cluster)
+    }
+
+    pub(super) fn new(core: Core, claim: Claim, task: Task, watches: Vec<Arc<dyn AnyWatch>>) -> Self {
+        let state = Mutex::default();
+        let controller = Self { inner: Arc::new(Inner { core: Arc::new(core), task, state, _claim: claim }) };
+        for watch in watches {
+            controller.inner.add(watch);
+        }
+        controller
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.core.name
+    }
+
+    /// The cluster that it belongs to.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.inner.core.cluster
+    }
+
+    /// Starts it, and returns at once. It begins to reconcile when it has seen all that there is, see
+    /// [`ready`](Self::ready); should that take too long, it ends, and the error is logged and returned by
+    /// [`ended`](Self::ended).
+    ///
+    /// # Errors
+    /// When it runs already.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(&self) -> Result<(), ControllerError> {
+        let mut state = self.inner.lock();
+        if state.is_running() {
+            return Err(ControllerError::AlreadyRunning { controller: self.name().to_owned() });
+        }
+        let session = Arc::new(Session::new(self.inner.core.clone()));
+        let (sender, phase) = watch::channel(Phase::Beginning);
+        state.run = Some(Run { session: session.clone(), phase });
+        drop(state);
+        let spawner = self.cluster().spawner();
+        spawner.spawn(format!("controller {}", self.name()), supervise(self.inner.clone(), session, sender));
+        Ok(())
+    }
+
+    /// Starts it, and waits until it is stopped. When the future is dropped before, the controller is told to stop, and
+    /// nobody waits for it.
+    ///
+    /// # Errors
+    /// When it runs already, could not begin in time, or ended by itself.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn run(&self) -> Result<(), ControllerError> {
+        self.start()?;
+        let run = self.inner.lock().run.clone();
+        let _stop = run.map(|run| run.session.cancellation().clone().drop_guard());
+        self.ended().await.map(|_| ())
+    }
+
+    /// Waits until it reconciles: it has seen all that there is.
+    ///
+    /// # Errors
+    /// When it ended before, and why. A stop is no error.
+    pub async fn ready(&self) -> Result<(), ControllerError> {
+        self.phase(|phase| !matches!(phase, Phase::Beginning)).await.map(|_| ())
+    }
+
+    /// Waits until it does not run any more. One that was never started does not.
+    ///
+    /// # Errors
+    /// When it was not stopped but ended by itself, and why.
+    pub async fn ended(&self) -> Result<Stopped, ControllerError> {
+        match self.phase(|phase| matches!(phase, Phase::Ended(_))).await? {
+            Phase::Ended(stopped) => stopped,
+            Phase::Beginning | Phase::Working => Ok(Stopped::default()),
+        }
+    }
+
+    /// Stops it: no more reconciles begin, those that run are [told](crate::Context::cancellation), and waited for up to
+    /// [`ControllerBuilder::stop_timeout`]; its watches end. Tells what was left. It can be started again, and sees all
+    /// that there is anew then.
+    ///
+    /// # Errors
+    /// When it had ended by itself before, and why.
+    pub async fn stop(&self) -> Result<Stopped, ControllerError> {
+        if let Some(run) = &self.inner.lock().run {
+            run.session.cancellation().cancel();
+        }
+        self.ended().await
+    }
+
+    /// Whether it was started and has not ended since.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.inner.lock().is_running()
+    }
+
+    /// Whether it reconciles: it has seen all that there is.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        let state = self.inner.lock();
+        state.run.as_ref().is_some_and(|run| matches!(*run.phase.borrow(), Phase::Working))
+    }
+
+    /// What it has not seen yet, and why: for a readiness check, and for people who wonder why nothing happens. Nothing if it
+    /// has seen all that there is, or does not run.
+    #[must_use]
+    pub fn waiting_for(&self) -> Vec<WaitingFor> {
+        self.inner.waiting_for()
+    }
+
+    /// What is reconciled now, and for how long. What is done at once does not show.
+    #[must_use]
+    pub fn reconciling(&self) -> Vec<(Request, Duration)> {
+        let now = self.cluster().clock().now();
+        let running = self.inner.core.books.iter().filter_map(Book::running);
+        running.map(|(request, started)| (request, now.since(started))).collect()
+    }
+
+    /// Reconciles an object because somebody says so. Does nothing while the controller is stopped: it sees all that there
+    /// is when it starts.
+    pub fn trigger(&self, request: Request) {
+        if let Some(run) = &self.inner.lock().run {
+            let trigger = Trigger::own(self.inner.core.by_hand.clone(), Cause::Signalled);
+            run.session.queue().add_with(request, Add::new(Pending::new(trigger)));
+        }
+    }
+
+    /// Watches something else from now on, or from the next start on. The controller does not wait for it before it
+    /// reconciles other objects.
+    ///
+    /// # Errors
+    /// When the cache cannot have such a watch.
+    pub fn watch<D: 'static>(&self, watch: Watch<D>) -> Result<WatchHandle, ControllerError> {
+        let number = self.inner.add(watch.erase());
+        let mut state = self.inner.lock();
+        let State { watches, run, .. } = &mut *state;
+        if let (Some(entry), Some(run)) = (watches.get_mut(&number), run)
+            && !run.session.is_stopping()
+            && let Err(error) = entry.begin(&run.session)
+        {
+            watches.remove(&number);
+            return Err(error);
+        }
+        drop(state);
+        Ok(WatchHandle { controller: self.clone(), number })
+    }
+
+    /// Waits until the last run is in a phase.
+    async fn phase(&self, is_it: impl FnMut(&Phase) -> bool) -> Result<Phase, ControllerError> {
+        let Some(mut run) = self.inner.lock().run.clone() else {
+            return Ok(Phase::Ended(Ok(Stopped::default())));
+        };
+        let aborted = || ControllerError::Aborted { controller: self.name().to_owned() };
+        match run.phase.wait_for(is_it).await.map(|phase| phase.clone()) {
+            Ok(Phase::Ended(Err(error))) => Err(error),
+            Ok(phase) => Ok(phase),
+            Err(_) => Err(aborted()),
+        }
+    }
+}
+
+impl WatchHandle {
+    /// Waits until all that was there when the watch began is with the queue, or the watch is removed.
+    pub async fn synced(&self) {
+        let begun =
+            self.controller.inner.lock().watches.get(&self.number).and_then(|entry| entry.begun.clone());
+        if let Some(begun) = begun {
+            begun.synced().await;
+        }
+    }
+
+    /// Removes the watch: when this is over, nothing runs for it any more, and nothing more comes from it. What it led to and
+    /// waits in the queue stays there.
+    pub async fn remove(self) {
+        let entry = self.controller.inner.lock().watches.remove(&self.number);
+        if let Some(begun) = entry.and_then(|entry| entry.begun) {
+            begun.stop().await;
+        }
+    }
+}
+
+impl Stopped {
+    /// What was still being reconciled when the time was over, and was dropped where it waited.
+    #[must_use]
+    pub fn aborted(&self) -> &[Request] {
+        &self.aborted
+    }
+
+    /// How many objects waited to be reconciled, now or at their time.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    pub(super) fn new(aborted: Vec<Request>, waiting: usize) -> Self {
+        Self { aborted, waiting }
+    }
+}
+
+impl State {
+    fn is_running(&self) -> bool {
+        self.run.as_ref().is_some_and(|run| {
+            !matches!(*run.phase.borrow(), Phase::Ended(_)) && run.phase.has_changed().is_ok()
+        })
+    }
+}
+
+impl Entry {
+    fn begin(&mut self, session: &Arc<Session>) -> Result<(), ControllerError> {
+        let begun = self.watch.begin(&self.origin, session).map_err(|error| ControllerError::Watch {
+            controller: session.name().to_owned(),
+            watch: self.watch.name().to_owned(),
+            error: Box::new(error),
+        })?;
+        self.begun = Some(begun);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn add(&self, watch: Arc<dyn AnyWatch>) -> u64 {
+        watch.declare(&self.core.client);
+        let name = watch.name();
+        let origin = Origin::new(name, |cause| self.core.metrics.trigger(name, cause));
+        let mut state = self.lock();
+        let number = state.next;
+        state.next += 1;
+        state.watches.insert(number, Entry { watch, origin, begun: None });
+        number
+    }
+
+    /// Begins all watches; gives those that have begun.
+    pub(super) fn begin(&self, session: &Arc<Session>) -> Result<Vec<Arc<dyn Begun>>, ControllerError> {
+        let mut state = self.lock();
+        for entry in state.watches.values_mut().filter(|entry| entry.begun.is_none()) {
+            entry.begin(session)?;
+        }
+        Ok(state.watches.values().filter_map(|entry| entry.begun.clone()).collect())
+    }
+
+    /// Takes all watches away that have begun.
+    pub(super) fn take_begun(&self) -> Vec<Arc<dyn Begun>> {
+        self.lock().watches.values_mut().filter_map(|entry| entry.begun.take()).collect()
+    }
+
+    pub(super) fn waiting_for(&self) -> Vec<WaitingFor> {
+        let begun: Vec<_> = {
+            let state = self.lock();
+            let entries = state.watches.values();
+            entries.filter_map(|entry| Some((entry.watch.clone(), entry.begun.clone()?))).collect()
+        };
+        let waiting = begun.iter().flat_map(|(watch, begun)| {
+            begun.waiting_for().into_iter().map(|obstacle| WaitingFor::new(watch.name(), obstacle))
+        });
+        waiting.collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Controller")
+            .field("name", &self.inner.core.name)
+            .field("is_running", &self.is_running())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! What the parts of a running controller share: that which is the same for its whole life, and that of one run.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Scope, Spawner};
+use bowline_workqueue::{RateLimiter, WorkQueue};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tokio_util::sync::CancellationToken;
+
+use super::builder::GaveUp;
+use super::error::ControllerError;
+use super::pending::Pending;
+use crate::journal::Book;
+use crate::metrics::ControllerMetrics;
+use crate::predicate::Predicate;
+use crate::trigger::Origin;
+use crate::{Client, Cluster, Recorder, Request};
+
+pub(crate) type MakeLimiter = Box<dyn Fn() -> Box<dyn RateLimiter<Request>> + Send + Sync>;
+pub(crate) type GiveUp = Box<dyn Fn(&GaveUp<'_>) + Send + Sync>;
+pub(crate) type Filters = Arc<[Box<dyn Predicate<ObjectMeta>>]>;
+
+/// What was chosen when the controller was built.
+pub(crate) struct Options {
+    pub(crate) concurrency: NonZeroUsize,
+    pub(crate) limiter: MakeLimiter,
+    pub(crate) max_retries: Option<(u32, GiveUp)>,
+    pub(crate) sync_timeout: Duration,
+    pub(crate) timeout: Duration,
+    pub(crate) stop_timeout: Duration,
+    pub(crate) recover_panics: bool,
+}
+
+/// What a controller is for its whole life.
+pub(crate) struct Core {
+    pub(crate) name: Arc<str>,
+    /// Of the kind that it reconciles; empty for the core group, and if there is no such kind.
+    pub(crate) group: String,
+    pub(crate) kind: String,
+    pub(crate) cluster: Cluster,
+    pub(crate) client: Client,
+    pub(crate) recorder: Recorder,
+    pub(crate) metrics: Arc<ControllerMetrics>,
+    pub(crate) options: Options,
+    pub(crate) filters: Filters,
+    /// By which runs are told why they come again.
+    pub(crate) requeued: Arc<Origin>,
+    /// By which runs are told that somebody asked for them.
+    pub(crate) by_hand: Arc<Origin>,
+    /// One for each worker.
+    pub(crate) books: Vec<Book>,
+}
+
+/// One run of a controller, from start to stop.
+pub(crate) struct Session {
+    core: Arc<Core>,
+    queue: WorkQueue<Request, Pending>,
+    cancellation: CancellationToken,
+    /// Where the tasks of its sources live.
+    scope: Scope,
+    /// No more runs begin. Beside the token because workers look at it each time.
+    stopping: AtomicBool,
+    failure: std::sync::OnceLock<ControllerError>,
+}
+
+impl Session {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        let limiter = (core.options.limiter)();
+        let queue = WorkQueue::builder(core.cluster.clock().clone())
+            .limiter(limiter)
+            .metrics(core.metrics.queue.sink())
+            .build();
+        let spawner = core.cluster.spawner();
+        let scope = spawner.scope(format!("controller {}", core.name));
+        let cancellation = spawner.cancellation().child_token();
+        Self {
+            core,
+            queue,
+            cancellation,
+            scope,
+            stopping: AtomicBool::new(false),
+            failure: std::sync::OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.core.cluster
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.core.client
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.core.recorder
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.core.cluster.clock()
+    }
+
+    pub(crate) fn queue(&self) -> &WorkQueue<Request, Pending> {
+        &self.queue
+    }
+
+    pub(crate) fn filters(&self) -> &Filters {
+        &self.core.filters
+    }
+
+    pub(crate) fn spawner(&self) -> Spawner {
+        self.scope.spawner()
+    }
+
+    pub(crate) fn cancellation(&self) -> &CancellationToken {
+        &self.cancellation
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// No more runs begin, and who waits for one ends.
+    pub(super) fn close(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.cancellation.cancel();
+        self.queue.shutdown();
+    }
+
+    /// Ends the run with an error.
+    pub(super) fn fail(&self, error: ControllerError) {
+        let _ = self.failure.set(error);
+        self.cancellation.cancel();
+    }
+
+    pub(super) fn failure(&self) -> Option<&ControllerError> {
+        self.failure.get()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("controller", &self.core.name).finish_non_exhaustive()
+    }
+}

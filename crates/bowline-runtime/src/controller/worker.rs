@@ -1,0 +1,299 @@
+//! One worker: takes a request, runs the reconciler, and sees to what comes next. Workers live as long as the controller runs;
+//! a reconcile costs no task, no timer unless it waits, and no lock but the queue's and the worker's own.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context as Poller, Poll};
+use std::time::Duration;
+
+use bowline_clock::{Instant, Rng, panic_message};
+use bowline_workqueue::Item;
+use prometheus_client::metrics::gauge::Gauge;
+use tracing::Span;
+
+use super::builder::GaveUp;
+use super::error::ControllerError;
+use super::pending::Pending;
+use super::session::Session;
+use crate::action::Next;
+use crate::context::{Context, ReconcileId};
+use crate::error::{describe, is_terminal};
+use crate::journal::{Book, Record};
+use crate::reconciler::Execute;
+use crate::trigger::Trigger;
+use crate::{Action, BoxError, Cause, Outcome, Request, Triggers};
+
+/// How much of a delay is added at random.
+const JITTER: f64 = 0.1;
+
+/// Works until the queue is shut down.
+pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execute: Arc<X>, bound: X::Bound) {
+    let worker = Worker {
+        rng: session.clock().rng().fork(),
+        book: session.core().books[number].clone(),
+        session: &session,
+        execute: &*execute,
+        bound: &bound,
+    };
+    while let Some(item) = session.queue().get().await {
+        if session.is_stopping() {
+            return;
+        }
+        worker.run(item).await;
+    }
+}
+
+struct Worker<'a, X: Execute> {
+    session: &'a Arc<Session>,
+    execute: &'a X,
+    bound: &'a X::Bound,
+    rng: Rng,
+    book: Book,
+}
+
+/// How the reconciler ended.
+enum End {
+    Returned(Result<Option<Action>, BoxError>),
+    Panicked(String),
+    TimedOut,
+}
+
+/// What is known of a run beside how it ended.
+struct Facts {
+    id: ReconcileId,
+    started: Instant,
+    finished: Instant,
+}
+
+/// Something that counts as an error.
+struct Failure {
+    error: BoxError,
+    sort: Sort,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Error,
+    Terminal,
+    Panic,
+    Timeout,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the reconciler panicked: {0}")]
+struct Panicked(String);
+
+#[derive(Debug, thiserror::Error)]
+#[error("the reconciler was not done within {0:?}")]
+struct TimedOut(Duration);
+
+impl<X: Execute> Worker<'_, X> {
+    async fn run(&self, item: Item<'_, Request, Pending>) {
+        let core = &**self.session.core();
+        let started = self.session.clock().now();
+        let Pending { triggers, failures } = item.payload();
+        let id = ReconcileId::from_random(self.rng.next_u64(), self.rng.next_u64());
+        let request = item.key();
+        let span = tracing::info_span!(
+            "reconcile",
+            controller = &*core.name,
+            controllerGroup = core.group,
+            controllerKind = core.kind,
+            namespace = request.namespace().unwrap_or_default(),
+            name = request.name(),
+            reconcileID = %id,
+            triggers = %triggers,
+        );
+        triggers.count();
+        let context = Context::new(self.session.clone(), triggers.clone(), id, failures.saturating_add(1));
+        let end = {
+            let _active = Active::new(&core.metrics.active);
+            self.reconcile(context, request, &span, started).await
+        };
+        let finished = self.session.clock().now();
+        core.metrics.time.observe(finished.since(started));
+        let facts = Facts { id, started, finished };
+        let _entered = span.enter();
+        match end {
+            End::Returned(Ok(action)) => self.succeeded(item, action, &facts),
+            End::Returned(Err(error)) => {
+                let sort = if is_terminal(&*error) { Sort::Terminal } else { Sort::Error };
+                self.failed(item, &Failure { error, sort }, &facts);
+            }
+            End::Panicked(message) => {
+                let failure = Failure { error: Panicked(message).into(), sort: Sort::Panic };
+                self.failed(item, &failure, &facts);
+            }
+            End::TimedOut => {
+                let failure = Failure { error: TimedOut(core.options.timeout).into(), sort: Sort::Timeout };
+                self.failed(item, &failure, &facts);
+            }
+        }
+    }
+
+    /// Runs the reconciler, as long as it may.
+    async fn reconcile(&self, context: Context, request: &Request, span: &Span, started: Instant) -> End {
+        let mut running = pin!(self.execute.execute(self.bound, context, request.clone()));
+        let mut deadline = None;
+        poll_fn(|poller| {
+            if let Poll::Ready(end) = poll(running.as_mut(), span, poller) {
+                return Poll::Ready(end);
+            }
+            // Only now: most are done at once, and need neither a timer nor a place in the list of those that run.
+            let sleep = deadline.get_or_insert_with(|| {
+                self.book.open(request, started);
+                self.session.clock().sleep_until(started + self.session.core().options.timeout)
+            });
+            Pin::new(sleep).poll(poller).map(|()| End::TimedOut)
+        })
+        .await
+    }
+
+    fn succeeded(&self, mut item: Item<'_, Request, Pending>, action: Option<Action>, facts: &Facts) {
+        let metrics = &*self.session.core().metrics;
+        let failures = item.payload().failures;
+        let next = action.map_or(Next::Done, |action| action.next());
+        if failures > 0 && !matches!(next, Next::BackOff) {
+            self.session.queue().forget(item.key());
+        }
+        let outcome = match (action, next) {
+            (None, _) => Outcome::Gone,
+            (_, Next::Done) => Outcome::Done,
+            (_, Next::After(delay)) => Outcome::RequeueAfter(delay),
+            (_, Next::BackOff) => Outcome::BackOff,
+        };
+        tracing::debug!(?outcome, "reconciled");
+        if matches!(next, Next::Done) {
+            // The triggers have done their work, and need not be copied.
+            let triggers = std::mem::take(&mut item.payload_mut().triggers);
+            self.note(&item, triggers, outcome, failures, facts);
+            metrics.successes.inc();
+            return;
+        }
+        self.note(&item, item.payload().triggers.clone(), outcome, failures, facts);
+        let trigger = Trigger::own(self.session.core().requeued.clone(), Cause::Requeued);
+        let pending = item.payload_mut();
+        pending.triggers.push(trigger);
+        pending.failures = if matches!(next, Next::BackOff) { failures.saturating_add(1) } else { 0 };
+        let item = match action.and_then(|action| action.chosen_priority()) {
+            Some(priority) => item.with_priority(priority),
+            None => item,
+        };
+        if let Next::After(delay) = next {
+            metrics.requeues_after.inc();
+            item.requeue_after(self.rng.jitter(delay, JITTER));
+        } else {
+            metrics.requeues.inc();
+            item.requeue_rate_limited();
+        }
+    }
+
+    fn failed(&self, mut item: Item<'_, Request, Pending>, failure: &Failure, facts: &Facts) {
+        let core = &**self.session.core();
+        let failures = item.payload().failures;
+        let attempt = failures.saturating_add(1);
+        core.metrics.failures.inc();
+        core.metrics.errors.inc();
+        let text = describe(&*failure.error);
+        match failure.sort {
+            Sort::Error => {}
+            Sort::Terminal => drop(core.metrics.terminal_errors.inc()),
+            Sort::Panic => drop(core.metrics.panics.inc()),
+            Sort::Timeout => drop(core.metrics.timeouts.inc()),
+        }
+        let is_last = core.options.max_retries.as_ref().filter(|(retries, _)| failures >= *retries);
+        let outcome = match (failure.sort, is_last) {
+            (Sort::Terminal, _) => {
+                tracing::error!(error = text, attempt, "reconciling failed, and is not tried again");
+                Outcome::Terminal(text)
+            }
+            (_, Some((_, hook))) => {
+                tracing::error!(error = text, attempt, "reconciling failed once too often, and is given up");
+                let gave_up = GaveUp { request: item.key(), attempts: attempt, error: &*failure.error };
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hook(&gave_up))) {
+                    tracing::error!(panic = panic_message(&*panic), "the hook for what is given up panicked");
+                }
+                Outcome::GaveUp(text)
+            }
+            (Sort::Error, None) => {
+                tracing::warn!(error = text, attempt, "reconciling failed, and is tried again");
+                Outcome::Failed(text)
+            }
+            (Sort::Panic, None) => {
+                tracing::error!(error = text, attempt, "reconciling panicked, and is tried again");
+                Outcome::Panicked(text)
+            }
+            (Sort::Timeout, None) => {
+                tracing::error!(error = text, attempt, "reconciling took too long, and is tried again");
+                Outcome::TimedOut
+            }
+        };
+        if failure.sort == Sort::Panic && !core.options.recover_panics {
+            self.session.fail(ControllerError::Panicked {
+                controller: core.name.to_string(),
+                request: item.key().to_string(),
+                message: failure.error.to_string(),
+            });
+        }
+        let is_over = matches!(outcome, Outcome::Terminal(_) | Outcome::GaveUp(_));
+        self.note(&item, item.payload().triggers.clone(), outcome, failures, facts);
+        if is_over {
+            if failures > 0 {
+                self.session.queue().forget(item.key());
+            }
+        } else {
+            item.payload_mut().failures = attempt;
+            item.requeue_rate_limited();
+        }
+    }
+
+    fn note(
+        &self,
+        item: &Item<'_, Request, Pending>,
+        triggers: Triggers,
+        outcome: Outcome,
+        failures: u32,
+        facts: &Facts,
+    ) {
+        self.book.close(Record {
+            request: item.key().clone(),
+            triggers,
+            attempt: failures.saturating_add(1),
+            id: facts.id,
+            started: facts.started,
+            finished: facts.finished,
+            outcome,
+        });
+    }
+}
+
+/// Polls the reconciler inside its span; a panic is an end like any other.
+fn poll<F>(running: Pin<&mut F>, span: &Span, poller: &mut Poller<'_>) -> Poll<End>
+where
+    F: Future<Output = Result<Option<Action>, BoxError>>,
+{
+    let _entered = span.enter();
+    match catch_unwind(AssertUnwindSafe(|| running.poll(poller))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(result)) => Poll::Ready(End::Returned(result)),
+        Err(panic) => Poll::Ready(End::Panicked(panic_message(&*panic).to_owned())),
+    }
+}
+
+/// Counts a worker as busy, also when its future is dropped.
+struct Active<'a>(&'a Gauge);
+
+impl<'a> Active<'a> {
+    fn new(gauge: &'a Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,42 @@
+//! A histogram of durations without a lock: workers observe at the same time.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
+
+/// Counts durations by size.
+pub(crate) struct Histogram {
+    /// The upper bounds, in nanoseconds, in order; the last bucket has none.
+    bounds: &'static [u64],
+    buckets: Box<[AtomicU64]>,
+    sum: AtomicU64,
+}
+
+impl Histogram {
+    pub(crate) fn new(bounds: &'static [u64]) -> Self {
+        let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
+        Self { bounds, buckets, sum: AtomicU64::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn observe(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        // Most are short, so that this is found at once.
+        let bucket = self.bounds.iter().position(|bound| nanos <= *bound).unwrap_or(self.bounds.len());
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "seconds need no more digits than these have")]
+    pub(crate) fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
+        let bounds = self.bounds.iter().map(|bound| seconds(*bound)).chain([f64::MAX]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let sum = seconds(self.sum.load(Ordering::Relaxed));
+        encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+    }
+}

@@ -1,0 +1,205 @@
+//! From what an operator author wrote to what a worker runs.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bowline_cache::{CacheError, Informer, Kind};
+use futures::future::BoxFuture;
+use kube::Resource;
+
+use super::{ObjectReconciler, Reconciler};
+use crate::controller::{Session, work};
+use crate::{Action, BoxError, Cluster, Context, Request};
+
+/// What can be given to [`ControllerBuilder::build`](crate::ControllerBuilder::build): a [`Reconciler`], an
+/// [`ObjectReconciler`] of the controller's kind, or a function or closure with the arguments of one of the two.
+///
+/// `Form` tells these apart and is found by the compiler. A closure needs the types of its arguments for that.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no reconciler of a controller for `{K}`",
+    label = "not a reconciler",
+    note = "a reconciler is `async fn(Context, Request) -> Result<Action, E>`, or `async fn(Context, Arc<{K}>) -> Result<Action, E>` behind `for_::<{K}>()`",
+    note = "closures need the types of their arguments: `|ctx: Context, request: Request| async move {{ … }}`",
+    note = "`E` is any error that turns into `Box<dyn Error + Send + Sync>`, and the future must be `Send`",
+    note = "or a type that implements `Reconciler` or `ObjectReconciler<{K}>`"
+)]
+pub trait IntoReconciler<K, Form> {
+    #[doc(hidden)]
+    fn into_task(self, kind: Option<&Kind<K>>) -> Task;
+}
+
+/// What a controller's workers run.
+#[doc(hidden)]
+pub struct Task(pub(crate) Arc<dyn Work>);
+
+/// Makes the workers of a controller.
+pub(crate) trait Work: Send + Sync {
+    /// One worker: takes what is in line, until there is nothing left and nothing comes any more.
+    ///
+    /// # Errors
+    /// When what it needs from the cluster cannot be had.
+    fn worker(&self, session: Arc<Session>, number: usize) -> Result<BoxFuture<'static, ()>, CacheError>;
+}
+
+/// One reconcile, whatever form it was written in.
+pub(crate) trait Execute: Send + Sync + 'static {
+    /// What each worker holds for it.
+    type Bound: Send + Sync + 'static;
+
+    fn bind(&self, cluster: &Cluster) -> Result<Self::Bound, CacheError>;
+
+    /// Reconciles; nothing if there is no object.
+    fn execute(
+        &self,
+        bound: &Self::Bound,
+        context: Context,
+        request: Request,
+    ) -> impl Future<Output = Result<Option<Action>, BoxError>> + Send;
+}
+
+/// All workers share the reconciler.
+struct Shared<X>(Arc<X>);
+
+impl<X: Execute> Work for Shared<X> {
+    fn worker(&self, session: Arc<Session>, number: usize) -> Result<BoxFuture<'static, ()>, CacheError> {
+        let bound = self.0.bind(session.cluster())?;
+        Ok(Box::pin(work(session, number, self.0.clone(), bound)))
+    }
+}
+
+fn task(execute: impl Execute) -> Task {
+    Task(Arc::new(Shared(Arc::new(execute))))
+}
+
+struct ByRequest<R>(R);
+
+impl<R: Reconciler> Execute for ByRequest<R> {
+    type Bound = ();
+
+    fn bind(&self, _cluster: &Cluster) -> Result<(), CacheError> {
+        Ok(())
+    }
+
+    async fn execute(&self, (): &(), context: Context, request: Request) -> Result<Option<Action>, BoxError> {
+        self.0.reconcile(context, request).await.map(Some).map_err(Into::into)
+    }
+}
+
+struct ByObject<R, K> {
+    reconciler: R,
+    kind: Kind<K>,
+}
+
+impl<K, R> Execute for ByObject<R, K>
+where
+    K: Resource + Send + Sync + 'static,
+    R: ObjectReconciler<K>,
+{
+    type Bound = Informer<K>;
+
+    fn bind(&self, cluster: &Cluster) -> Result<Informer<K>, CacheError> {
+        cluster.cache().get_informer(&self.kind)
+    }
+
+    async fn execute(
+        &self,
+        informer: &Informer<K>,
+        context: Context,
+        request: Request,
+    ) -> Result<Option<Action>, BoxError> {
+        let Some(object) = informer.indexer().get(request.key()) else { return Ok(None) };
+        self.reconciler.reconcile(context, object).await.map(Some).map_err(Into::into)
+    }
+}
+
+struct FromFunction<F>(F);
+
+impl<F, Fut, E> Reconciler for FromFunction<F>
+where
+    F: Fn(Context, Request) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, E>> + Send,
+    E: Into<BoxError>,
+{
+    type Error = E;
+
+    fn reconcile(
+        &self,
+        context: Context,
+        request: Request,
+    ) -> impl Future<Output = Result<Action, E>> + Send {
+        (self.0)(context, request)
+    }
+}
+
+impl<K, F, Fut, E> ObjectReconciler<K> for FromFunction<F>
+where
+    F: Fn(Context, Arc<K>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, E>> + Send,
+    E: Into<BoxError>,
+{
+    type Error = E;
+
+    fn reconcile(&self, context: Context, object: Arc<K>) -> impl Future<Output = Result<Action, E>> + Send {
+        (self.0)(context, object)
+    }
+}
+
+/// The forms of reconcilers, to tell implementations apart.
+#[derive(Debug)]
+pub struct RequestForm;
+/// See [`RequestForm`].
+#[derive(Debug)]
+pub struct ObjectForm;
+/// See [`RequestForm`].
+#[derive(Debug)]
+pub struct FunctionForm<A>(PhantomData<A>);
+
+impl<K, R: Reconciler> IntoReconciler<K, RequestForm> for R {
+    fn into_task(self, _kind: Option<&Kind<K>>) -> Task {
+        task(ByRequest(self))
+    }
+}
+
+impl<K, F, Fut, E> IntoReconciler<K, FunctionForm<(Request, Fut, E)>> for F
+where
+    F: Fn(Context, Request) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, E>> + Send,
+    E: Into<BoxError>,
+{
+    fn into_task(self, _kind: Option<&Kind<K>>) -> Task {
+        task(ByRequest(FromFunction(self)))
+    }
+}
+
+impl<K, R> IntoReconciler<K, ObjectForm> for R
+where
+    K: Resource + Send + Sync + 'static,
+    R: ObjectReconciler<K>,
+{
+    fn into_task(self, kind: Option<&Kind<K>>) -> Task {
+        task(ByObject { reconciler: self, kind: kind_of(kind) })
+    }
+}
+
+impl<K, F, Fut, E> IntoReconciler<K, FunctionForm<(Arc<K>, Fut, E)>> for F
+where
+    K: Resource + Send + Sync + 'static,
+    F: Fn(Context, Arc<K>) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Action, E>> + Send,
+    E: Into<BoxError>,
+{
+    fn into_task(self, kind: Option<&Kind<K>>) -> Task {
+        task(ByObject { reconciler: FromFunction(self), kind: kind_of(kind) })
+    }
+}
+
+fn kind_of<K>(kind: Option<&Kind<K>>) -> Kind<K> {
+    kind.expect("a builder has the kind of its type; only that of `()`, which is no resource, has none")
+        .clone()
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Task")
+    }
+}

@@ -1,0 +1,174 @@
+//! Changes that come through a channel or a stream: what somebody outside the API server has seen.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_cache::CacheError;
+use bowline_clock::{Scope, panic_message};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream, StreamExt as _};
+use kube::Resource;
+use tokio::sync::{Mutex, mpsc};
+
+use super::{Begin, Begun, Feed, Obstacle, Place};
+use crate::Change;
+
+/// How much a channel holds unless it is told otherwise.
+pub const DEFAULT_CAPACITY: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
+
+/// The queue is told at least after so many.
+const TURN: usize = 64;
+
+type Objects<K> = Pin<Box<dyn Stream<Item = K> + Send>>;
+
+/// Objects that come through a channel or a stream; from [`channel`] or [`stream`].
+#[must_use = "a source does nothing until a controller watches it"]
+pub struct StreamSource<K> {
+    name: String,
+    /// With the task that reads it while the controller runs.
+    objects: Arc<Mutex<Objects<K>>>,
+}
+
+/// The other end of a [`channel`]. A clone sends into the same.
+pub struct Sender<K>(mpsc::Sender<K>);
+
+/// The source of a channel is gone, so that nobody will ever see what is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The controller that read it is gone.
+    #[error("nobody reads this channel any more: its controller is gone")]
+    Closed,
+    /// There is no room now.
+    #[error("this channel is full: wait with `send`, or give it more room with `channel_with`")]
+    Full,
+}
+
+/// A channel that holds up to [`DEFAULT_CAPACITY`] objects: each that is sent is a [generic](crate::ChangeKind::Generic)
+/// change. What is sent while the controller is stopped waits in it. When the last sender is dropped, nothing more comes,
+/// and the controller goes on with what it has else.
+///
+/// `name` is what triggers call it.
+pub fn channel<K: Send + 'static>(name: impl Into<String>) -> (Sender<K>, StreamSource<K>) {
+    channel_with(name, DEFAULT_CAPACITY)
+}
+
+/// The same, that holds as much as it is told to.
+pub fn channel_with<K: Send + 'static>(
+    name: impl Into<String>,
+    capacity: NonZeroUsize,
+) -> (Sender<K>, StreamSource<K>) {
+    let (sender, mut receiver) = mpsc::channel(capacity.get());
+    let received = futures::stream::poll_fn(move |cx| receiver.poll_recv(cx));
+    (Sender(sender), stream(name, received))
+}
+
+/// A stream of objects: each is a [generic](crate::ChangeKind::Generic) change. It is polled while the controller runs. When
+/// it ends, nothing more comes, and the controller goes on with what it has else.
+///
+/// `name` is what triggers call it.
+pub fn stream<K>(
+    name: impl Into<String>,
+    objects: impl Stream<Item = K> + Send + 'static,
+) -> StreamSource<K> {
+    StreamSource { name: name.into(), objects: Arc::new(Mutex::new(objects.fuse().boxed())) }
+}
+
+impl<K> Sender<K> {
+    /// Sends an object, and waits while there is no room.
+    ///
+    /// # Errors
+    /// When nobody will read it.
+    pub async fn send(&self, object: K) -> Result<(), SendError> {
+        self.0.send(object).await.map_err(|_| SendError::Closed)
+    }
+
+    /// Sends an object if there is room now.
+    ///
+    /// # Errors
+    /// When there is not, or nobody will read it.
+    pub fn try_send(&self, object: K) -> Result<(), SendError> {
+        self.0.try_send(object).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => SendError::Full,
+            mpsc::error::TrySendError::Closed(_) => SendError::Closed,
+        })
+    }
+}
+
+impl<K: Resource + Send + Sync + 'static> Begin<K> for StreamSource<K> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn begin(&self, feed: Feed<K>, place: &Place<'_>) -> Result<Arc<dyn Begun>, CacheError> {
+        let scope = place.spawner.scope(&self.name);
+        let (objects, cancellation) = (self.objects.clone(), scope.cancellation());
+        scope.spawn("source", async move {
+            tokio::select! {
+                biased;
+                () = cancellation.cancelled() => {}
+                () = read(objects, feed) => {}
+            }
+        });
+        Ok(Arc::new(Reading { scope }))
+    }
+}
+
+/// Reads until the end, several at a time when several are there.
+async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, mut feed: Feed<K>) {
+    let mut objects = objects.lock().await;
+    let mut turns = objects.as_mut().ready_chunks(TURN);
+    while let Some(turn) = turns.next().await {
+        for object in turn {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.take(&Change::generic(&object)))) {
+                let panic = panic_message(&*panic);
+                tracing::error!(panic, "a handler panicked; it goes on with the next object");
+            }
+        }
+        feed.flush();
+    }
+}
+
+/// A task of a source, which ends when it is told to.
+pub(super) struct Reading {
+    pub(super) scope: Scope,
+}
+
+impl Begun for Reading {
+    fn synced(&self) -> BoxFuture<'_, ()> {
+        std::future::ready(()).boxed()
+    }
+
+    fn waiting_for(&self) -> Vec<Obstacle> {
+        Vec::new()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            // It gives way at its next wait, and never waits while it calls somebody.
+            let _ = self.scope.drain(Duration::MAX).await;
+        })
+    }
+}
+
+impl<K> Clone for Sender<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> fmt::Debug for Sender<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("room", &self.0.capacity()).finish()
+    }
+}
+
+impl<K> fmt::Debug for StreamSource<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StreamSource").field(&self.name).finish()
+    }
+}

@@ -1,0 +1,232 @@
+//! One connection to the server: how it is made, and how a request goes over it. Nobody drives a connection but whoever
+//! waits for its answer or reads it: no task has to be woken for what another one has read.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Instant};
+use http::uri::Scheme;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::HttpConnector;
+use kube::client::{Body, ConfigExt as _};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tower_service::Service as _;
+
+use super::socket::Socket;
+use super::{RequestError, TransportError};
+use crate::BoxError;
+
+/// So much of an answer is read at once, at most.
+const READ: usize = 64 * 1024;
+
+/// How often the system asks a silent server whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Makes connections.
+#[derive(Clone)]
+pub(super) struct Connector {
+    server: Uri,
+    http: HttpConnector,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    limit: Duration,
+    clock: Clock,
+}
+
+impl Connector {
+    pub(super) fn new(config: &kube::Config, limit: Duration, clock: Clock) -> Result<Self, TransportError> {
+        if config.proxy_url.is_some() {
+            return Err(TransportError::Proxy);
+        }
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_keepalive(Some(KEEPALIVE));
+        http.set_keepalive_interval(Some(KEEPALIVE));
+        let server = config.cluster_url.clone();
+        let tls = if server.scheme() == Some(&Scheme::HTTP) {
+            None
+        } else {
+            let client = config.rustls_client_config().map_err(TransportError::Credentials)?;
+            Some((TlsConnector::from(Arc::new(client)), server_name(config)?))
+        };
+        Ok(Self { server, http, tls, limit, clock })
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, BoxError> {
+        let connected = match self.clock.timeout(self.limit, self.try_connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long").into()),
+        };
+        connected.map_err(|source| RequestError::Connect { server: self.server.to_string(), source }.into())
+    }
+
+    async fn try_connect(&self) -> Result<Connection, BoxError> {
+        let mut http = self.http.clone();
+        poll_fn(|cx| http.poll_ready(cx)).await?;
+        let stream = http.call(self.server.clone()).await?.into_inner();
+        let socket = Socket::new(stream, self.clock.clone());
+        let stream = match &self.tls {
+            None => Stream::Plain(socket),
+            Some((tls, name)) => Stream::Tls(Box::new(tls.connect(name.clone(), socket).await?)),
+        };
+        let io = Io { stream, failure: None };
+        let (sender, driver) = http1::Builder::new().max_buf_size(READ).handshake(io).await?;
+        let driver = Box::pin(driver.with_upgrades());
+        Ok(Connection { sender, driver, since: self.clock.now() })
+    }
+}
+
+/// The name that the server's certificate must have.
+fn server_name(config: &kube::Config) -> Result<ServerName<'static>, TransportError> {
+    let host = config.cluster_url.host().unwrap_or_default();
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let name = config.tls_server_name.as_deref().unwrap_or(host);
+    ServerName::try_from(name.to_owned()).map_err(|_| TransportError::ServerName(name.to_owned()))
+}
+
+/// A connection that carries one request at a time.
+pub(super) struct Connection {
+    sender: http1::SendRequest<Body>,
+    driver: Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>,
+    /// When it was made, or used last.
+    since: Instant,
+}
+
+impl Connection {
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    pub(super) fn used(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// Whether it can carry another request, as far as can be known without sending one.
+    pub(super) async fn is_ready(&mut self) -> bool {
+        poll_fn(|cx| {
+            let is_open = self.driver.as_mut().poll(cx).is_pending();
+            let is_ready = is_open && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
+            Poll::Ready(is_ready)
+        })
+        .await
+    }
+
+    /// Sends a request and waits for the head of its answer. The error has the request when nothing of it was sent.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Body>>> {
+        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
+        let mut is_open = true;
+        poll_fn(|cx| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                return Poll::Ready(answer);
+            }
+            if is_open {
+                is_open = self.driver.as_mut().poll(cx).is_pending();
+            }
+            answer.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    /// Does what there is to do. Ready when it is closed.
+    pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.driver.as_mut().poll(cx).map(drop)
+    }
+}
+
+/// What HTTP is spoken over.
+struct Io {
+    stream: Stream,
+    /// What went wrong behind something that was read well.
+    failure: Option<io::Error>,
+}
+
+enum Stream {
+    Plain(Socket),
+    Tls(Box<TlsStream<Socket>>),
+}
+
+impl Stream {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        match self {
+            Self::Plain(socket) => Pin::new(socket).poll_fill_buf(cx),
+            Self::Tls(stream) => Pin::new(&mut **stream).poll_fill_buf(cx),
+        }
+    }
+
+    fn consume(&mut self, amount: usize) {
+        match self {
+            Self::Plain(socket) => Pin::new(socket).consume(amount),
+            Self::Tls(stream) => Pin::new(&mut **stream).consume(amount),
+        }
+    }
+
+    fn writer(&mut self) -> Pin<&mut (dyn AsyncWrite + Send + Unpin)> {
+        match self {
+            Self::Plain(socket) => Pin::new(socket),
+            Self::Tls(stream) => Pin::new(&mut **stream),
+        }
+    }
+}
+
+impl Read for Io {
+    /// Takes all that is there, not only the first record.
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(failure) = this.failure.take() {
+            return Poll::Ready(Err(failure));
+        }
+        let room = buffer.remaining();
+        while buffer.remaining() > 0 {
+            let is_first = buffer.remaining() == room;
+            let unread = match this.stream.poll_fill(cx) {
+                Poll::Ready(Ok(unread)) => unread,
+                Poll::Pending if is_first => return Poll::Pending,
+                Poll::Ready(Err(error)) if is_first => return Poll::Ready(Err(error)),
+                Poll::Pending => break,
+                Poll::Ready(Err(error)) => {
+                    this.failure = Some(error);
+                    break;
+                }
+            };
+            let amount = unread.len().min(buffer.remaining());
+            if amount == 0 {
+                break;
+            }
+            buffer.put_slice(&unread[..amount]);
+            this.stream.consume(amount);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream.writer().poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.writer().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.writer().poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,65 @@
+//! What can be told of a request by looking at it.
+
+use http::header::UPGRADE;
+use http::{Method, Request};
+
+/// Subresources whose answers last as long as somebody reads them.
+const STREAMS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+
+/// Whether its answer may be silent for any time, or take any time to come: a watch, a log that is followed, a stream.
+pub(super) fn lasts<B>(request: &Request<B>) -> bool {
+    let is_true = |value: &str| matches!(value, "" | "1" | "true");
+    let asks = |query: &str| {
+        query.split('&').any(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            matches!(name, "watch" | "follow") && is_true(value)
+        })
+    };
+    let path = request.uri().path();
+    request.headers().contains_key(UPGRADE)
+        || request.uri().query().is_some_and(asks)
+        || path.split('/').any(|part| STREAMS.contains(&part))
+        || path.split('/').take(5).any(|part| part == "watch")
+}
+
+/// Whether it changes nothing, so that it may be sent again without knowing what became of it.
+pub(super) fn reads<B>(request: &Request<B>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD) && !request.headers().contains_key(UPGRADE)
+}
+
+/// Whether a refusal for now is an answer that whoever asks waits for: an eviction is refused while a budget is used up.
+pub(super) fn wants_refusals<B>(request: &Request<B>) -> bool {
+    request.uri().path().ends_with("/eviction")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get(target: &str) -> Request<()> {
+        Request::get(target).body(()).unwrap()
+    }
+
+    #[test]
+    fn watches_and_streams_last_and_other_requests_do_not() {
+        for target in [
+            "/api/v1/pods?watch=true",
+            "/api/v1/pods?limit=5&watch=1",
+            "/api/v1/watch/pods",
+            "/apis/apps/v1/watch/deployments",
+            "/api/v1/namespaces/a/pods/b/log?follow=true",
+            "/api/v1/namespaces/a/pods/b/exec?command=ls",
+        ] {
+            assert!(lasts(&get(target)), "{target}");
+        }
+        for target in [
+            "/api/v1/pods",
+            "/api/v1/pods?watch=false",
+            "/api/v1/pods?labelSelector=watch%3Dtrue",
+            "/api/v1/namespaces/a/pods/watch",
+            "/api/v1/namespaces/a/pods/b/log",
+        ] {
+            assert!(!lasts(&get(target)), "{target}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! A TCP connection that is read in large pieces, and is left alone while much is coming.
+
+use std::io::{self, Read as _};
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Sleep, poll_cooperate};
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// The first read into a buffer that was given back while nothing came.
+const SMALL: usize = 8 * 1024;
+
+/// A read that is as long as its buffer makes the next buffer longer, up to this.
+const LARGE: usize = 64 * 1024;
+
+/// So much of one answer must have been read before its socket may be left alone.
+const LONG: usize = 256 * 1024;
+
+/// So much must have come at once for it to be left alone.
+const BURST: usize = 64 * 1024;
+
+/// When more than this comes while it is left alone, that was too long.
+const TOO_MUCH: usize = 512 * 1024;
+
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(8);
+
+/// A connection below TLS.
+///
+/// A server sends a long list in thousands of small records. Reading them one by one costs a system call for each, and
+/// being told of each by the system costs more than that. So it reads what there is, up to [`LARGE`], into a buffer of
+/// its own that is given back when nothing comes; and when there is much to come, it takes its socket away from the
+/// runtime's list of those to be told of, and looks again after some milliseconds.
+pub(super) struct Socket {
+    stream: Stream,
+    buffer: Vec<u8>,
+    /// The part of the buffer that nobody has read.
+    unread: (usize, usize),
+    /// What was read since something was written: of one answer.
+    received: usize,
+    /// What was read since there was nothing to read.
+    burst: usize,
+    /// A read got less than it could have taken, so that there is no more for now.
+    is_drained: bool,
+    /// How long to leave it alone.
+    pause: Duration,
+    nap: Option<Sleep>,
+    clock: Clock,
+}
+
+enum Stream {
+    /// The runtime is told when there is something to read.
+    Attached(TcpStream),
+    /// It is read without anybody being told.
+    Detached(std::net::TcpStream),
+    Lost,
+}
+
+impl Socket {
+    pub(super) fn new(stream: TcpStream, clock: Clock) -> Self {
+        Self {
+            stream: Stream::Attached(stream),
+            buffer: Vec::new(),
+            unread: (0, 0),
+            received: 0,
+            burst: 0,
+            is_drained: false,
+            pause: SHORTEST,
+            nap: None,
+            clock,
+        }
+    }
+
+    /// Sees to it that there is something to read; there is not only at the end.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.unread.0 < self.unread.1 {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(nap) = &mut self.nap {
+                ready!(Pin::new(nap).poll(cx));
+                self.nap = None;
+                self.is_drained = false;
+            }
+            match self.poll_receive(cx) {
+                Poll::Ready(read) => {
+                    let read = read?;
+                    self.unread = (0, read);
+                    self.received = self.received.saturating_add(read);
+                    self.burst += read;
+                    return Poll::Ready(Ok(()));
+                }
+                Poll::Pending if self.received >= LONG && self.burst >= BURST => self.rest()?,
+                Poll::Pending => {
+                    self.burst = 0;
+                    self.buffer = Vec::new();
+                    if !self.attach()? {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads from the socket what it has. Pending does not mean that anybody will be woken, unless it is attached.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.unread.1 == self.buffer.len() && self.buffer.len() < LARGE {
+            self.buffer = vec![0; (self.buffer.len() * 2).clamp(SMALL, LARGE)];
+        }
+        self.unread = (0, 0);
+        match &mut self.stream {
+            Stream::Attached(stream) => {
+                let mut buffer = ReadBuf::new(&mut self.buffer);
+                ready!(Pin::new(stream).poll_read(cx, &mut buffer))?;
+                Poll::Ready(Ok(buffer.filled().len()))
+            }
+            Stream::Detached(_) if self.is_drained => Poll::Pending,
+            Stream::Detached(stream) => {
+                let progress = ready!(poll_cooperate(cx));
+                let read = loop {
+                    match stream.read(&mut self.buffer) {
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+                        read => break read,
+                    }
+                };
+                progress.made();
+                self.is_drained = read.as_ref().is_ok_and(|&read| 0 < read && read < self.buffer.len());
+                Poll::Ready(read)
+            }
+            Stream::Lost => Poll::Ready(Err(lost())),
+        }
+    }
+
+    /// Leaves the socket alone for a while.
+    fn rest(&mut self) -> io::Result<()> {
+        if let Stream::Attached(_) = self.stream
+            && let Stream::Attached(stream) = mem::replace(&mut self.stream, Stream::Lost)
+        {
+            self.stream = Stream::Detached(stream.into_std()?);
+        } else if self.burst > TOO_MUCH {
+            self.pause = (self.pause / 2).max(SHORTEST);
+        } else if self.burst < TOO_MUCH / 4 {
+            self.pause = (self.pause * 2).min(LONGEST);
+        }
+        self.burst = 0;
+        self.nap = Some(self.clock.sleep(self.pause));
+        Ok(())
+    }
+
+    /// Has the runtime be told of the socket again. Whether that is a change.
+    fn attach(&mut self) -> io::Result<bool> {
+        if !matches!(self.stream, Stream::Detached(_)) {
+            return Ok(false);
+        }
+        if let Stream::Detached(stream) = mem::replace(&mut self.stream, Stream::Lost) {
+            self.stream = Stream::Attached(TcpStream::from_std(stream)?);
+            self.is_drained = false;
+        }
+        Ok(true)
+    }
+
+    /// The stream to write to. Whatever is written begins another answer.
+    fn writing(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        self.nap = None;
+        self.received = 0;
+        self.attach()?;
+        match &mut self.stream {
+            Stream::Attached(stream) => Ok(Pin::new(stream)),
+            Stream::Detached(_) | Stream::Lost => Err(lost()),
+        }
+    }
+}
+
+/// After a failure to move a socket between the runtime and this.
+fn lost() -> io::Error {
+    io::Error::new(io::ErrorKind::NotConnected, "the connection was lost before")
+}
+
+impl AsyncBufRead for Socket {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        ready!(this.poll_fill(cx))?;
+        Poll::Ready(Ok(&this.buffer[this.unread.0..this.unread.1]))
+    }
+
+    fn consume(mut self: Pin<&mut Self>, amount: usize) {
+        self.unread.0 = (self.unread.0 + amount).min(self.unread.1);
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let unread = ready!(self.as_mut().poll_fill_buf(cx))?;
+        let amount = unread.len().min(buffer.remaining());
+        buffer.put_slice(&unread[..amount]);
+        self.consume(amount);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.writing()?.poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // TCP holds nothing back here: the socket is told not to.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.writing()?.poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,251 @@
+//! A server in a simulation that can be made slow or forbidding, a cluster on it, and a reconciler that writes down its runs.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
+use bowline_clock::{Clock, Instant, Scope, Simulation};
+use bowline_machinery::Status;
+use bowline_runtime::{Action, Cluster, Context, Controller, Request, Run};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+/// Decides about lists and watches: how long they take, and what becomes of them.
+type OnRead = Box<dyn FnMut(&Call) -> (Duration, Verdict) + Send>;
+
+/// Decides about frames of watches.
+type OnFrame = Box<dyn FnMut(&Call, WatchFrame<'_>) -> FrameVerdict + Send>;
+
+#[derive(Default)]
+struct Obstacles {
+    on_read: Option<OnRead>,
+    on_frame: Option<OnFrame>,
+    watches: Vec<Call>,
+}
+
+#[derive(Clone)]
+struct Standing {
+    clock: Clock,
+    obstacles: Arc<Mutex<Obstacles>>,
+}
+
+impl Standing {
+    fn lock(&self) -> MutexGuard<'_, Obstacles> {
+        self.obstacles.lock().expect("nobody panics with it")
+    }
+}
+
+impl Hook for Standing {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        let mut obstacles = self.lock();
+        if call.verb == Verb::Watch {
+            obstacles.watches.push(call.clone());
+        }
+        let is_read = matches!(call.verb, Verb::Watch | Verb::List);
+        let decided = obstacles.on_read.as_mut().filter(|_| is_read).map(|decide| decide(call));
+        drop(obstacles);
+        let (delay, verdict) = decided.unwrap_or_default();
+        Box::pin(async move {
+            if !delay.is_zero() {
+                self.clock.sleep(delay).await;
+            }
+            verdict
+        })
+    }
+
+    fn frame<'a>(&'a self, call: &'a Call, frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+        let decided = self.lock().on_frame.as_mut().map(|decide| decide(call, frame));
+        Box::pin(std::future::ready(decided.unwrap_or_default()))
+    }
+}
+
+/// A server and a cluster on it, in a simulation.
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) client: Client,
+    pub(crate) cluster: Cluster,
+    standing: Standing,
+    scope: Scope,
+}
+
+impl World {
+    /// Runs a test in a simulation. The cluster is started.
+    pub(crate) fn run<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
+        Simulation::new(seed).run(|clock| async move {
+            let standing = Standing { clock: clock.clone(), obstacles: Arc::default() };
+            let server = ApiServer::builder().clock(clock.clone()).hook(standing.clone()).build();
+            let client = Client::new(server.expect("it can be built"), "default");
+            let scope = clock.scope("test");
+            let cluster = Cluster::new(&scope.spawner(), client.clone()).expect("it can be made");
+            cluster.start();
+            test(Self { clock, client, cluster, standing, scope }).await;
+        });
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// From now on this decides about lists and watches.
+    pub(crate) fn on_read(&self, decide: impl FnMut(&Call) -> (Duration, Verdict) + Send + 'static) {
+        self.standing.lock().on_read = Some(Box::new(decide));
+    }
+
+    /// From now on this decides about frames of watches.
+    pub(crate) fn on_frame(
+        &self,
+        decide: impl FnMut(&Call, WatchFrame<'_>) -> FrameVerdict + Send + 'static,
+    ) {
+        self.standing.lock().on_frame = Some(Box::new(decide));
+    }
+
+    /// Nothing stands in the way any more.
+    pub(crate) fn heal(&self) {
+        let mut obstacles = self.standing.lock();
+        obstacles.on_read = None;
+        obstacles.on_frame = None;
+    }
+
+    /// Lists and watches of a resource are forbidden.
+    pub(crate) fn forbid(&self, resource: &'static str) {
+        self.on_read(move |call| {
+            let is_forbidden = call.resource == resource;
+            let text = format!("{resource} is forbidden: you may not");
+            let verdict = if is_forbidden {
+                Verdict::Fail(Status::failure(403, "Forbidden", text))
+            } else {
+                Verdict::Proceed
+            };
+            (Duration::ZERO, verdict)
+        });
+    }
+
+    /// How many watches of a resource the server was asked for.
+    pub(crate) fn watches(&self, resource: &str) -> usize {
+        self.standing.lock().watches.iter().filter(|call| call.resource == resource).count()
+    }
+
+    pub(crate) fn maps(&self) -> Api<ConfigMap> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub(crate) async fn create(&self, name: &str) -> ConfigMap {
+        self.create_map(&json!({"metadata": {"name": name}})).await
+    }
+
+    pub(crate) async fn create_map(&self, map: &Value) -> ConfigMap {
+        let map = serde_json::from_value(map.clone()).expect("a config map");
+        self.maps().create(&PostParams::default(), &map).await.expect("created")
+    }
+
+    /// Changes the data of a config map.
+    pub(crate) async fn touch(&self, name: &str, value: &str) {
+        self.patch(name, &json!({"data": {"value": value}})).await;
+    }
+
+    pub(crate) async fn patch(&self, name: &str, patch: &Value) {
+        let maps = self.maps();
+        maps.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.expect("patched");
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        self.maps().delete(name, &DeleteParams::default()).await.expect("deleted");
+    }
+
+    /// Waits for something to become true.
+    pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        for _ in 0..10_000 {
+            if is_so() {
+                return;
+            }
+            self.clock.sleep(Duration::from_millis(20)).await;
+        }
+        panic!("waited for too long until {what}; last runs: {:#?}", self.journal());
+    }
+
+    /// Lets everything happen that is about to.
+    pub(crate) async fn settle(&self) {
+        self.clock.sleep(Duration::from_millis(500)).await;
+    }
+
+    /// The runs so far, each in one line, without how long they took.
+    pub(crate) fn journal(&self) -> Vec<String> {
+        self.cluster.journal().runs().iter().map(line).collect()
+    }
+
+    /// The value of a metric with its labels, from what a scrape would show.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.cluster.metrics().encode();
+        let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = found.unwrap_or_else(|| panic!("there is no {name} in\n{text}"));
+        value.parse().expect("a number")
+    }
+}
+
+/// `default/a: done (ConfigMap created)`
+pub(crate) fn line(run: &Run) -> String {
+    format!("{}: {} ({})", run.request, run.outcome, run.triggers)
+}
+
+/// Runs of a reconciler, written down.
+#[derive(Clone, Default)]
+pub(crate) struct Notes(Arc<Mutex<Vec<Note>>>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Note {
+    pub(crate) at: Instant,
+    pub(crate) request: Request,
+    pub(crate) attempt: u32,
+    pub(crate) triggers: String,
+}
+
+impl Notes {
+    pub(crate) fn write(&self, context: &Context, request: &Request) {
+        let note = Note {
+            at: context.clock().now(),
+            request: request.clone(),
+            attempt: context.attempt(),
+            triggers: context.triggers().to_string(),
+        };
+        self.lock().push(note);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Note> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn triggers(&self) -> Vec<String> {
+        self.lock().iter().map(|note| note.triggers.clone()).collect()
+    }
+
+    pub(crate) fn requests(&self) -> Vec<String> {
+        self.lock().iter().map(|note| note.request.to_string()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
+        self.0.lock().expect("nobody panics with it")
+    }
+}
+
+/// A controller of config maps that writes its runs down, and is ready.
+pub(crate) async fn noting(world: &World) -> (Controller, Notes) {
+    let notes = Notes::default();
+    let written = notes.clone();
+    let controller = world
+        .cluster
+        .controller::<ConfigMap>()
+        .build(move |context: Context, request: Request| {
+            written.write(&context, &request);
+            async { Ok::<_, std::io::Error>(Action::done()) }
+        })
+        .expect("it can be built");
+    controller.start().expect("it can be started");
+    controller.ready().await.expect("it sees all that there is");
+    (controller, notes)
+}

@@ -1,0 +1,206 @@
+//! The transport against servers on sockets: what is sent again and what is not, how long it waits, and that what is read
+//! is what was sent.
+
+mod plane;
+mod server;
+
+use std::time::Duration;
+
+use bowline_runtime::transport::{RequestError, TransportOptions};
+use futures::TryStreamExt as _;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use server::{Act, Server, answer, chunk};
+
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+async fn send(client: &Client, request: http::request::Builder) -> kube::Result<Response<Body>> {
+    client.send(request.body(Body::from(b"{}".to_vec())).expect("it is a request")).await
+}
+
+async fn get(client: &Client, target: &str) -> kube::Result<Response<Body>> {
+    client.send(Request::get(target).body(Body::empty()).expect("it is a request")).await
+}
+
+async fn text(response: Response<Body>) -> String {
+    let bytes = response.into_body().collect().await.expect("it comes whole").to_bytes();
+    String::from_utf8(bytes.to_vec()).expect("it is text")
+}
+
+fn ok() -> Act {
+    Act::Say(answer("200 OK", "", "fine"))
+}
+
+fn busy(seconds: u32) -> Act {
+    Act::Say(answer("429 Too Many Requests", &format!("retry-after: {seconds}\r\n"), "busy"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_sent_again_when_the_connection_broke_before_the_answer() {
+    let server = Server::start([Act::Close, Act::Close, ok()]).await;
+    let response = get(&server.client(), "/api/v1/pods").await.unwrap();
+    assert_eq!(text(response).await, "fine");
+    let line = "GET /api/v1/pods HTTP/1.1".to_owned();
+    assert_eq!(server.lines(), [(1, line.clone()), (2, line.clone()), (3, line)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_is_not_sent_for_ever() {
+    let server = Server::start([]).await;
+    get(&server.client(), "/api/v1/pods").await.unwrap_err();
+    assert_eq!(server.lines().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_is_sent_once_when_the_connection_broke() {
+    for request in [Request::post("/a"), Request::put("/a"), Request::patch("/a"), Request::delete("/a")] {
+        let server = Server::start([Act::Close, ok()]).await;
+        send(&server.client(), request).await.unwrap_err();
+        assert_eq!(server.lines().len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_goes_over_a_new_connection_when_the_kept_one_was_closed() {
+    let goodbye =
+        Act::Tell(vec![(Duration::ZERO, answer("200 OK", "", "fine")), (Duration::ZERO, String::new())]);
+    let server = Server::start([goodbye, ok()]).await;
+    let client = server.client();
+    assert_eq!(text(get(&client, "/a").await.unwrap()).await, "fine");
+    // Longer than connections are kept.
+    server.clock().sleep(Duration::from_secs(61)).await;
+    assert_eq!(text(send(&client, Request::post("/b")).await.unwrap()).await, "fine");
+    assert_eq!(server.lines(), [(1, "GET /a HTTP/1.1".to_owned()), (2, "POST /b HTTP/1.1".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_used_again_when_an_answer_was_read() {
+    let empty = || Act::Say(answer("200 OK", "", ""));
+    let server = Server::start([ok(), empty(), ok(), ok()]).await;
+    let client = server.client();
+    for _ in 0..3 {
+        text(get(&client, "/a").await.unwrap()).await;
+    }
+    let unread = get(&client, "/a").await.unwrap();
+    assert_eq!(unread.status(), 200);
+    let connections: Vec<_> = server.lines().into_iter().map(|(connection, _)| connection).collect();
+    assert_eq!(connections, [1, 1, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_again_when_it_says_for_any_verb() {
+    let unavailable = Act::Say(answer("503 Service Unavailable", "retry-after: 2\r\n", ""));
+    let server = Server::start([busy(1), unavailable, ok()]).await;
+    let began = server.clock().now();
+    let response = send(&server.client(), Request::post("/a")).await.unwrap();
+    assert_eq!(text(response).await, "fine");
+    let took = server.clock().now().since(began);
+    assert!((3.0..3.7).contains(&took.as_secs_f64()), "{took:?}");
+    // A refusal is read to its end.
+    assert!(server.lines().iter().all(|(connection, _)| *connection == 1), "{:?}", server.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_refusal_is_the_answer() {
+    let server = Server::start((0..9).map(|_| busy(1))).await;
+    let response = get(&server.client(), "/a").await.unwrap();
+    assert_eq!((response.status().as_u16(), text(response).await), (429, "busy".to_owned()));
+    assert_eq!(server.lines().len(), 4);
+
+    let server = Server::start([busy(3600), ok()]).await;
+    assert_eq!(get(&server.client(), "/a").await.unwrap().status(), 429);
+    assert_eq!(server.lines().len(), 1);
+
+    let server = Server::start([busy(1), ok()]).await;
+    let once = server.client_with(&TransportOptions::new(server.clock()).tries(1));
+    assert_eq!(get(&once, "/a").await.unwrap().status(), 429);
+    assert_eq!(server.lines().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_server_did_not_ask_for_is_not_sent_again() {
+    let server = Server::start([Act::Say(answer("409 Conflict", "retry-after: 1\r\n", ""))]).await;
+    assert_eq!(send(&server.client(), Request::put("/a")).await.unwrap().status(), 409);
+    let server = Server::start([Act::Say(answer("503 Service Unavailable", "", ""))]).await;
+    assert_eq!(get(&server.client(), "/a").await.unwrap().status(), 503);
+    let server = Server::start([busy(1)]).await;
+    let evict = Request::post("/api/v1/namespaces/a/pods/b/eviction");
+    assert_eq!(send(&server.client(), evict).await.unwrap().status(), 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_given_up_and_told_of() {
+    let hour = Duration::from_secs(3600);
+    let server = Server::start([Act::Tell(vec![(hour, answer("200 OK", "", "late"))])]).await;
+    let began = server.clock().now();
+    let error = send(&server.client(), Request::post("/a?x=secret")).await.unwrap_err();
+    assert_eq!(server.clock().now().since(began).as_secs(), 75);
+    let kube::Error::Service(error) = error else { panic!("{error}") };
+    assert!(matches!(error.downcast_ref(), Some(RequestError::Silent { .. })));
+    assert_eq!(error.to_string(), "POST /a: no answer within 75s");
+    assert_eq!(server.lines().len(), 1);
+
+    let half = vec![(Duration::ZERO, CHUNKED.to_owned() + &chunk("half")), (hour, chunk("late"))];
+    let server = Server::start([Act::Tell(half)]).await;
+    let response = get(&server.client(), "/a").await.unwrap();
+    response.into_body().collect().await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_is_read_to_its_end_as_long_as_something_comes() {
+    let mut pieces = vec![(Duration::ZERO, CHUNKED.to_owned())];
+    pieces.extend((0..5).map(|_| (Duration::from_secs(60), chunk("x"))));
+    pieces.push((Duration::from_secs(60), chunk("")));
+    let server = Server::start([Act::Tell(pieces)]).await;
+    assert_eq!(text(get(&server.client(), "/a").await.unwrap()).await, "xxxxx");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_may_be_silent_for_any_time() {
+    let hour = Duration::from_secs(3600);
+    let events =
+        vec![(hour, CHUNKED.to_owned()), (hour, chunk("one\n")), (hour, chunk("two\n") + &chunk(""))];
+    let server = Server::start([Act::Tell(events)]).await;
+    let response = get(&server.client(), "/api/v1/pods?watch=true").await.unwrap();
+    let pieces: Vec<_> = response.into_body().into_data_stream().try_collect().await.unwrap();
+    assert_eq!(pieces, ["one\n", "two\n"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_answer_is_an_error_and_not_its_end() {
+    let server =
+        Server::start([Act::Tell(vec![(Duration::ZERO, CHUNKED.to_owned() + &chunk("half"))])]).await;
+    let client = server.client();
+    let response = get(&client, "/a?watch=true").await.unwrap();
+    let mut body = response.into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
+    drop(server);
+    assert!(body.frame().await.unwrap().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_say_who_sends_them_and_that_nothing_is_to_be_compressed() {
+    let server = Server::start([ok()]).await;
+    get(&server.client(), "/a").await.unwrap();
+    let asked = server.asked.lock().unwrap()[0].1.clone();
+    let agent = concat!("user-agent: bowline/", env!("CARGO_PKG_VERSION"));
+    for line in [agent, "accept-encoding: identity", "host: 127.0.0.1:"] {
+        assert!(asked.contains(line), "{line} in {asked}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_answer_in_small_pieces_comes_as_it_was_sent() {
+    let line = |number: usize| format!("{number:08} {}\n", "x".repeat(number % 3000));
+    let pieces = (0..4000).map(|number| (Duration::ZERO, chunk(&line(number))));
+    let pieces = std::iter::once((Duration::ZERO, CHUNKED.to_owned())).chain(pieces);
+    let end = std::iter::once((Duration::ZERO, chunk("")));
+    let server = Server::start([Act::Tell(pieces.chain(end).collect()), ok()]).await;
+    let client = server.client();
+    let received = text(get(&client, "/api/v1/pods").await.unwrap()).await;
+    assert!(received == (0..4000).map(line).collect::<String>());
+    assert_eq!(text(get(&client, "/a").await.unwrap()).await, "fine");
+    assert!(server.lines().iter().all(|(connection, _)| *connection == 1), "{:?}", server.lines());
+}

@@ -1,0 +1,127 @@
+//! A server on a socket that says what a test tells it to.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Scope};
+use bowline_runtime::transport::{self, TransportOptions};
+use kube::{Client, Config};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What the server does when it has read a request.
+pub(crate) enum Act {
+    /// Says something, and waits for the next request.
+    Say(String),
+    /// Says each of these after a while.
+    Tell(Vec<(Duration, String)>),
+    /// Closes the connection.
+    Close,
+}
+
+/// What was asked, and over which connection.
+pub(crate) type Asked = Arc<Mutex<Vec<(usize, String)>>>;
+
+pub(crate) struct Server {
+    pub(crate) asked: Asked,
+    address: String,
+    clock: Clock,
+    _scope: Scope,
+}
+
+impl Server {
+    /// Does one thing for each request, in this order.
+    pub(crate) async fn start(acts: impl IntoIterator<Item = Act>) -> Self {
+        let clock = Clock::real();
+        let scope = clock.scope("server");
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let acts = Arc::new(Mutex::new(acts.into_iter().collect::<VecDeque<_>>()));
+        let asked = Asked::default();
+        let (spawner, log, time) = (scope.spawner(), asked.clone(), clock.clone());
+        scope.spawn("listener", async move {
+            let mut number = 0;
+            while let Ok((stream, _)) = listener.accept().await {
+                number += 1;
+                spawner.spawn("connection", serve(stream, number, acts.clone(), log.clone(), time.clone()));
+            }
+        });
+        Self { asked, address, clock, _scope: scope }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client_with(&TransportOptions::new(&self.clock))
+    }
+
+    pub(crate) fn client_with(&self, options: &TransportOptions) -> Client {
+        let config = Config::new(format!("http://{}", self.address).parse().expect("it is a URL"));
+        transport::client(&config, options).expect("the configuration is good")
+    }
+
+    /// The first line of each request, with the number of its connection.
+    pub(crate) fn lines(&self) -> Vec<(usize, String)> {
+        let asked = self.asked.lock().expect("nobody panicked");
+        let line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+        asked.iter().map(|(connection, text)| (*connection, line(text))).collect()
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    number: usize,
+    acts: Arc<Mutex<VecDeque<Act>>>,
+    asked: Asked,
+    clock: Clock,
+) {
+    while let Some(request) = read_request(&mut stream).await {
+        asked.lock().expect("nobody panicked").push((number, request));
+        let act = acts.lock().expect("nobody panicked").pop_front();
+        match act {
+            Some(Act::Say(text)) => {
+                if stream.write_all(text.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            Some(Act::Tell(pieces)) => {
+                for (pause, text) in pieces {
+                    clock.sleep(pause).await;
+                    if stream.write_all(text.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Some(Act::Close) | None => return,
+        }
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<String> {
+    let mut text = Vec::new();
+    loop {
+        let mut bytes = [0; 1024];
+        let read = stream.read(&mut bytes).await.ok().filter(|read| *read > 0)?;
+        text.extend_from_slice(&bytes[..read]);
+        let request = String::from_utf8_lossy(&text);
+        let Some((head, body)) = request.split_once("\r\n\r\n") else { continue };
+        let length =
+            |line: &str| line.strip_prefix("content-length: ").and_then(|length| length.parse().ok());
+        if body.len() >= head.lines().find_map(length).unwrap_or(0_usize) {
+            return Some(request.into_owned());
+        }
+    }
+}
+
+/// An answer as it is on the wire.
+pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
+}
+
+/// A piece of an answer whose length is not told beforehand.
+pub(crate) fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}

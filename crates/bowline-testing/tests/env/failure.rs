@@ -1,0 +1,178 @@
+//! What a wait says that was in vain.
+
+use bowline_testing::{TestEnv, WaitError};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::DeleteParams;
+
+use crate::website::{Website, create_map, maps};
+
+/// Without what differs from one version of this file, or of the server, to the next.
+fn shown(error: &WaitError) -> String {
+    let text = error.to_string();
+    assert_eq!(format!("{error:?}"), text, "a test that unwraps shows the same");
+    let lines = text.lines().map(|line| match line.split_once("failure.rs:") {
+        Some((before, _)) => format!("{before}failure.rs:LINE"),
+        None if line.trim_start().starts_with("uid: ") => "    uid: UID".to_owned(),
+        None => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_object_that_is_not_as_it_should_be_is_shown() {
+    TestEnv::builder().test(async |env| {
+        create_map(&env, "a", "1").await;
+        let error = env.wait_for::<ConfigMap>("a", |map| map.immutable == Some(true)).await.unwrap_err();
+        insta::assert_snapshot!(shown(&error), @r#"
+        waited 10s for ConfigMap test/a to be as the condition says, at crates/bowline-testing/tests/env/failure.rs:LINE
+
+        last seen:
+          apiVersion: v1
+          data:
+            value: "1"
+          kind: ConfigMap
+          metadata:
+            creationTimestamp: "2030-01-01T00:00:00Z"
+            name: a
+            namespace: test
+            resourceVersion: "10"
+            uid: UID
+
+        there are no events in namespace test
+
+        nothing was reconciled
+        "#);
+    });
+}
+
+#[test]
+fn an_object_that_never_was_there_is_not_found() {
+    TestEnv::builder().test(async |env| {
+        let error = env.wait_for::<ConfigMap>("a", |_| true).await.unwrap_err();
+        insta::assert_snapshot!(shown(&error), @"
+        waited 10s for ConfigMap test/a to be as the condition says, at crates/bowline-testing/tests/env/failure.rs:LINE
+
+        not found: there was none at any time
+
+        there are no events in namespace test
+
+        nothing was reconciled
+        ");
+    });
+}
+
+#[test]
+fn an_object_that_is_gone_is_shown_as_it_was() {
+    TestEnv::builder().test(async |env| {
+        create_map(&env, "a", "1").await;
+        let wait = env.wait_for::<ConfigMap>("a", |map| map.immutable == Some(true));
+        let later = async {
+            env.clock().sleep(std::time::Duration::from_secs(1)).await;
+            maps(&env).delete("a", &DeleteParams::default()).await.unwrap();
+        };
+        let (error, ()) = tokio::join!(wait, later);
+        insta::assert_snapshot!(shown(&error.unwrap_err()), @r#"
+        waited 10s for ConfigMap test/a to be as the condition says, at crates/bowline-testing/tests/env/failure.rs:LINE
+
+        not found: it is gone, and was last
+          apiVersion: v1
+          data:
+            value: "1"
+          kind: ConfigMap
+          metadata:
+            creationTimestamp: "2030-01-01T00:00:00Z"
+            name: a
+            namespace: test
+            resourceVersion: "11"
+            uid: UID
+
+        there are no events in namespace test
+
+        nothing was reconciled
+        "#);
+    });
+}
+
+#[test]
+fn of_many_objects_some_are_shown_and_the_others_named() {
+    TestEnv::builder().test(async |env| {
+        for name in ["a", "b", "c", "d", "e"] {
+            create_map(&env, name, "1").await;
+        }
+        let error =
+            env.wait_for_all::<ConfigMap>("six config maps", |maps| maps.len() == 6).await.unwrap_err();
+        insta::assert_snapshot!(shown(&error), @r#"
+        waited 10s for six config maps, at crates/bowline-testing/tests/env/failure.rs:LINE
+
+        last seen:
+          apiVersion: v1
+          data:
+            value: "1"
+          kind: ConfigMap
+          metadata:
+            creationTimestamp: "2030-01-01T00:00:00Z"
+            name: a
+            namespace: test
+            resourceVersion: "10"
+            uid: UID
+          ---
+          apiVersion: v1
+          data:
+            value: "1"
+          kind: ConfigMap
+          metadata:
+            creationTimestamp: "2030-01-01T00:00:00Z"
+            name: b
+            namespace: test
+            resourceVersion: "11"
+            uid: UID
+          ---
+          apiVersion: v1
+          data:
+            value: "1"
+          kind: ConfigMap
+          metadata:
+            creationTimestamp: "2030-01-01T00:00:00Z"
+            name: c
+            namespace: test
+            resourceVersion: "12"
+            uid: UID
+
+        and 2 more: d, e
+
+        there are no events in namespace test
+
+        nothing was reconciled
+        "#);
+    });
+}
+
+#[test]
+fn a_server_that_does_not_tell_is_blamed() {
+    TestEnv::builder().test(async |env| {
+        let error = env.wait_for::<Website>("blog", |_| true).await.unwrap_err();
+        insta::assert_snapshot!(shown(&error), @"
+        waited 10s for Website test/blog to be as the condition says, at crates/bowline-testing/tests/env/failure.rs:LINE
+
+        the server does not tell what there is: 404 page not found (404 Not Found); is its definition installed?
+
+        there are no events in namespace test
+
+        nothing was reconciled
+        ");
+    });
+}
+
+#[test]
+fn a_condition_of_anything_else_is_named() {
+    TestEnv::builder().test(async |env| {
+        let error = env.wait_until("the moon is made of cheese", async || false).await.unwrap_err();
+        insta::assert_snapshot!(shown(&error), @"
+        waited 10s until the moon is made of cheese, at crates/bowline-testing/tests/env/failure.rs:LINE
+
+        there are no events in namespace test
+
+        nothing was reconciled
+        ");
+    });
+}

@@ -1,0 +1,124 @@
+//! Custom kinds.
+
+use bowline_testing::{InstallError, TestEnv};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::PostParams;
+use kube::{Api, CustomResourceExt as _, ResourceExt as _};
+
+use crate::website::{LongWebsite, LongWebsiteSpec, Website, WebsiteSpec};
+
+const WIDGETS: &str = r"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: widgets.demo.example.com
+spec:
+  group: demo.example.com
+  names: {kind: Widget, plural: widgets, singular: widget, listKind: WidgetList}
+  scope: Cluster
+  versions:
+  - &version
+    name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+# Nothing here.
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gadgets.demo.example.com
+spec:
+  group: demo.example.com
+  names: {kind: Gadget, plural: gadgets, singular: gadget, listKind: GadgetList}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+";
+
+#[test]
+fn a_kind_that_is_installed_from_its_type_is_served() {
+    TestEnv::test(async |env| {
+        env.install::<Website>().await.unwrap();
+        let websites = Api::<Website>::default_namespaced(env.kube().clone());
+        let website = Website::new("blog", WebsiteSpec { host: "example.com".to_owned() });
+        websites.create(&PostParams::default(), &website).await.unwrap();
+        let seen = env.wait_for::<Website>("blog", |_| true).await.unwrap();
+        assert_eq!(seen.spec.host, "example.com");
+    });
+}
+
+#[test]
+fn a_definition_that_is_there_is_left_alone_or_replaced() {
+    // On a server of its own, for other tests use the same kind.
+    TestEnv::builder().test(async |env| {
+        let definitions = Api::<CustomResourceDefinition>::all(env.kube().clone());
+        let version = async || {
+            let definition = definitions.get(Website::crd_name()).await.unwrap();
+            definition.resource_version().unwrap()
+        };
+        env.install::<Website>().await.unwrap();
+        let first = version().await;
+        env.install::<Website>().await.unwrap();
+        assert_eq!(version().await, first);
+
+        env.install::<LongWebsite>().await.unwrap();
+        assert_ne!(version().await, first);
+        let websites = Api::<LongWebsite>::default_namespaced(env.kube().clone());
+        let spec = LongWebsiteSpec { host: "example.com".to_owned(), path: Some("/blog".to_owned()) };
+        let website = websites.create(&PostParams::default(), &LongWebsite::new("blog", spec)).await.unwrap();
+        assert_eq!(website.spec.path.as_deref(), Some("/blog"));
+    });
+}
+
+#[test]
+fn definitions_are_installed_from_yaml_and_from_files() {
+    TestEnv::builder().test(async |env| {
+        env.install_yaml(WIDGETS).await.unwrap();
+        let definitions = Api::<CustomResourceDefinition>::all(env.kube().clone());
+        assert!(definitions.get_opt("widgets.demo.example.com").await.unwrap().is_some());
+        assert!(definitions.get_opt("gadgets.demo.example.com").await.unwrap().is_some());
+
+        let directory = tempfile::tempdir().unwrap();
+        let json = serde_json::to_string(&Website::crd()).unwrap();
+        std::fs::write(directory.path().join("website.json"), json).unwrap();
+        std::fs::write(directory.path().join("README.md"), "not YAML: {").unwrap();
+        env.install_from(directory.path()).await.unwrap();
+        env.wait_for_all::<Website>("websites to be served", |_| true).await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_no_definition_is_refused_by_name() {
+    TestEnv::builder().test(async |env| {
+        let refused = async |text: &str| env.install_yaml(text).await.unwrap_err().to_string();
+        assert_eq!(
+            refused("kind: ConfigMap\napiVersion: v1").await,
+            r#"the text holds no definitions: one of its documents is of kind "ConfigMap""#
+        );
+        assert_eq!(refused("---\n").await, "the text holds no definition at all");
+        assert!(refused("kind: [").await.starts_with("the text holds no definitions: "));
+        let missing = env.install_from("no/such/file.yaml").await.unwrap_err();
+        assert!(missing.to_string().starts_with("cannot read no/such/file.yaml: "), "{missing}");
+    });
+}
+
+#[test]
+fn what_the_server_does_not_take_or_serve_is_said() {
+    TestEnv::builder().test(async |env| {
+        let bad = WIDGETS.replace("name: widgets.demo.example.com", "name: widgets");
+        let refused = env.install_yaml(&bad).await.unwrap_err();
+        assert!(matches!(&refused, InstallError::Refused { name, .. } if name == "widgets"), "{refused}");
+        // The kind is taken by another definition, so that this one never comes into force.
+        env.install_yaml(WIDGETS).await.unwrap();
+        let taken = WIDGETS.replace("widgets", "wadgets").replace("gadgets", "wedgets");
+        let Err(unserved) = env.install_yaml(&taken).await else { panic!("it is served") };
+        let InstallError::NotServed { name, problem, .. } = &unserved else { panic!("{unserved}") };
+        assert_eq!(name, "wadgets.demo.example.com");
+        assert!(problem.starts_with("it is not established (NamesAccepted is False: "), "{problem}");
+    });
+}
