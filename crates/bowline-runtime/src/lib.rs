@@ -17,6 +17,7 @@ mod metrics;
 pub mod predicate;
 mod reconciler;
 mod request;
+mod scheme;
 pub mod source;
 pub mod transport;
 mod trigger;
@@ -25,7 +26,7 @@ mod watch;
 pub use action::Action;
 pub use change::{Change, ChangeKind};
 pub use client::{
-    Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
+    Apply, Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
     KindClient, KindStatusClient, KindSubresourceClient, Object, Operation, Patch, PatchError, PatchKind,
     Propagation, StatusClient, SubresourceClient, Verb, Warning,
 };
@@ -45,5 +46,6 @@ pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMap
 pub use metrics::Metrics;
 pub use reconciler::{IntoReconciler, ObjectReconciler, Reconciler};
 pub use request::Request;
+pub use scheme::{Decoded, Scheme, SchemeError};
 pub use trigger::{Cause, Trigger, Triggers};
 pub use watch::Watch;
