@@ -30,6 +30,9 @@ pub struct EventCounts {
     pub retried: u64,
 }
 
+/// Picks one of the numbers.
+type Of = fn(EventCounts) -> u64;
+
 /// One of the numbers.
 #[derive(Clone, Copy)]
 pub(super) enum Count {
@@ -88,9 +91,8 @@ impl Collector for EventCatalog {
         if sinks.is_empty() {
             return Ok(());
         }
-        let sum = |counters: &[Arc<Counters>], of: fn(EventCounts) -> u64| -> u64 {
-            counters.iter().map(|it| of(it.counts())).sum()
-        };
+        let sum =
+            |counters: &[Arc<Counters>], of: Of| -> u64 { counters.iter().map(|it| of(it.counts())).sum() };
         let help = "Total number of events that were recorded, by sink";
         let mut recorded =
             encoder.encode_descriptor("bowline_events_recorded", help, None, MetricType::Counter)?;
@@ -101,7 +103,7 @@ impl Collector for EventCatalog {
         }
         let help = "Total number of events by sink and by what became of them";
         let mut results = encoder.encode_descriptor("bowline_events", help, None, MetricType::Counter)?;
-        let all: [(&str, fn(EventCounts) -> u64); 6] = [
+        let all: [(&str, Of); 6] = [
             ("counted", |it| it.counted),
             ("dropped", |it| it.dropped),
             ("failed", |it| it.failed),
