@@ -28,6 +28,8 @@ const TESTS: &[&str] = &[
     "-p",
     "bowline-cache",
     "-p",
+    "bowline-runtime",
+    "-p",
     "pod-printer",
     "--test",
     "real",
