@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant, Spawner};
-use futures::StreamExt as _;
+use bytes::Bytes;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::Resource;
 
 use crate::backoff::Backoff;
@@ -41,6 +42,10 @@ const BROKEN_OFF: u32 = 3;
 
 /// If a watch cannot go on so soon after a list, another list at once would not help either.
 const LIST_PAYS: Duration = Duration::from_secs(30);
+
+/// So many events of a watch are gathered before somebody is told of them, if they are there at once. Less than what makes
+/// a handler that is busy with some count as one that falls behind.
+const GATHERED: usize = 256;
 
 /// What a reflector is told about errors.
 pub(crate) type ErrorHook = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
@@ -111,6 +116,20 @@ struct Following {
     has_told: bool,
     clock: Clock,
     metrics: Arc<dyn Metrics>,
+}
+
+impl Following {
+    /// Takes another piece; whether it was the end.
+    fn push(&mut self, piece: Option<Result<Bytes, ListWatchError>>) -> Option<End> {
+        match piece {
+            Some(Ok(piece)) => {
+                self.frames.push(piece);
+                None
+            }
+            Some(Err(error)) => Some(End::Broken(error)),
+            None => Some(End::Over),
+        }
+    }
 }
 
 impl Drop for Following {
@@ -452,8 +471,8 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let mut deadline = self.clock().sleep_until(following.deadline);
         loop {
             // At first, what came along with the end of a list.
-            if let Err(error) = self.take_frames(following).await {
-                return End::Broken(error);
+            if let Some(end) = self.take_frames(following).await {
+                return end;
             }
             if self.clock().now() >= following.deadline {
                 // A server that goes on sending has forgotten its own time; it is asked again.
@@ -466,26 +485,35 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                     return End::Broken(ListWatchError::Silent(following.deadline.since(following.opened)));
                 }
             };
-            let piece = match piece {
-                Some(Ok(piece)) => piece,
-                Some(Err(error)) => return End::Broken(error),
-                None => return End::Over,
-            };
-            following.frames.push(piece);
+            if let Some(end) = following.push(piece) {
+                return end;
+            }
         }
     }
 
-    /// Takes all frames that are whole. What came before a bad one counts.
-    async fn take_frames(&mut self, following: &mut Following) -> Result<(), ListWatchError> {
+    /// Takes all frames that are whole, and those in further pieces that are there already: whoever is told of them is
+    /// woken once. What came before a bad one, or before the end, counts.
+    async fn take_frames(&mut self, following: &mut Following) -> Option<End> {
         let mut deltas = Vec::new();
-        let taken = self.read_frames(&mut following.frames, &mut deltas);
+        let end = loop {
+            if let Err(error) = self.read_frames(&mut following.frames, &mut deltas) {
+                break Some(End::Broken(error));
+            }
+            if deltas.is_empty() || deltas.len() >= GATHERED {
+                break None;
+            }
+            let Some(piece) = following.stream.next().now_or_never() else { break None };
+            if let Some(end) = following.push(piece) {
+                break Some(end);
+            }
+        };
         self.health.heard();
         if !deltas.is_empty() {
             following.has_told = true;
             self.metrics.events(deltas.len());
             self.fifo.push(deltas).await;
         }
-        taken
+        end
     }
 
     fn read_frames(&mut self, frames: &mut Frames, deltas: &mut Vec<Delta<K>>) -> Result<(), ListWatchError> {

@@ -5,10 +5,12 @@
 //! its values leaves the index as it is. Should two keys ever have the same 64 bits, their objects share the entry, and
 //! the function is asked which of them is meant.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bowline_clock::{HashMap, HashState};
 use bowline_machinery::ObjectKey;
 
 use super::entry::{Entry, Hashing};
@@ -63,7 +65,7 @@ struct Bucket {
 }
 
 /// The hash of the key of an object; of two, if their hashes are the same.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct KeyHash(u64);
 
 /// How the values of an object changed.
@@ -167,16 +169,34 @@ impl<K> Index<K> {
         }
     }
 
-    /// Enters objects that the index does not have yet.
-    pub(super) fn enter_all<'a>(&mut self, hashing: &Hashing, entries: impl Iterator<Item = &'a Entry<K>>)
+    /// Enters objects into an index that is empty, all at once: one by one each would copy a part of what is there.
+    pub(super) fn fill<'a>(&mut self, hashing: &Hashing, entries: impl Iterator<Item = &'a Entry<K>>)
     where
         K: 'a,
     {
+        debug_assert!(self.buckets.is_empty(), "what is there would be forgotten");
+        let mut members = HashMap::<Cow<'_, str>, Vec<KeyHash>>::with_hasher(HashState::for_lookups());
         for entry in entries {
+            if self.definition.function.is_none() {
+                if let Some(namespace) = entry.key.namespace() {
+                    members.entry(namespace.into()).or_default().push(KeyHash(entry.hash));
+                }
+                continue;
+            }
             for value in self.values_of(&entry.key, &entry.object) {
-                self.enter(hashing, value, KeyHash(entry.hash));
+                members.entry(value.into()).or_default().push(KeyHash(entry.hash));
             }
         }
+        let bucket = |(value, mut members): (Cow<'_, str>, Vec<KeyHash>)| {
+            members.sort_unstable();
+            members.dedup();
+            Bucket {
+                hash: hashing.of_value(&value),
+                value: value.into(),
+                members: Trie::of_distinct(members),
+            }
+        };
+        self.buckets = Trie::of_distinct(members.into_iter().map(bucket).collect());
     }
 
     fn enter(&mut self, hashing: &Hashing, value: String, member: KeyHash) {

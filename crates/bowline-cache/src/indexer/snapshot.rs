@@ -170,7 +170,7 @@ impl<K> Snapshot<K> {
         if self.index(index.name()).is_ok() {
             return Err(IndexError::Taken { name: index.name().to_owned() });
         }
-        index.enter_all(&self.hashing, self.objects.iter());
+        index.fill(&self.hashing, self.objects.iter());
         Arc::make_mut(&mut self.indexes).push(index);
         Ok(())
     }
@@ -197,14 +197,46 @@ impl<K> Snapshot<K> {
 
     /// Puts these objects in the place of all there are; of two with one key, the later.
     pub(super) fn replace(&mut self, objects: impl Iterator<Item = (ObjectKey, Arc<K>)>) {
-        self.objects = Trie::new();
-        for (key, object) in objects {
-            let entry = Entry { hash: self.hashing.of_key(&key), key: key.clone(), object };
-            self.objects.insert(entry, |entry| entry.key == key);
+        let objects: Vec<_> = objects.collect();
+        if let Some(entries) = self.distinct(&objects) {
+            self.objects = Trie::of_distinct(entries);
+        } else {
+            self.objects = Trie::new();
+            for (key, object) in objects {
+                let entry = Entry { hash: self.hashing.of_key(&key), key: key.clone(), object };
+                self.objects.insert(entry, |entry| entry.key == key);
+            }
         }
+        self.fill_indexes();
+    }
+
+    /// Puts objects into a state that has none, all at once. Whether that was done: not if two have the same key.
+    pub(crate) fn fill(&mut self, objects: &[(ObjectKey, Arc<K>)]) -> bool {
+        debug_assert!(self.is_empty(), "what is there would be forgotten");
+        let Some(entries) = self.distinct(objects) else { return false };
+        self.objects = Trie::of_distinct(entries);
+        self.fill_indexes();
+        true
+    }
+
+    /// The entries of objects, unless two have the same key.
+    fn distinct(&self, objects: &[(ObjectKey, Arc<K>)]) -> Option<Vec<Entry<K>>> {
+        let entry = |(key, object): &(ObjectKey, Arc<K>)| Entry {
+            hash: self.hashing.of_key(key),
+            key: key.clone(),
+            object: Arc::clone(object),
+        };
+        let entries: Vec<_> = objects.iter().map(entry).collect();
+        let mut hashes: Vec<_> = entries.iter().map(|entry| entry.hash).collect();
+        hashes.sort_unstable();
+        // Two keys with the same hash are as rare as they are allowed to be: whoever puts them in one by one sees.
+        hashes.is_sorted_by(|one, other| one < other).then_some(entries)
+    }
+
+    fn fill_indexes(&mut self) {
         let mut indexes: Vec<_> = self.indexes.iter().map(Index::emptied).collect();
         for index in &mut indexes {
-            index.enter_all(&self.hashing, self.objects.iter());
+            index.fill(&self.hashing, self.objects.iter());
         }
         self.indexes = Arc::new(indexes);
     }

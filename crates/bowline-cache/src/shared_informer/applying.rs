@@ -65,6 +65,14 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
 
     /// All that there is in some namespaces. Handlers are told of what went before they are told of what came.
     pub(super) fn replaced(&mut self, replaced: Replaced<K>, namespaces: &Namespaces, is_first: bool) {
+        if replaced.unreadable.is_empty() {
+            if self.next.is_empty() && self.filled(&replaced.items, is_first) {
+                return;
+            }
+            if self.is_unchanged(&replaced.items, namespaces) {
+                return;
+            }
+        }
         let mut there: HashSet<ObjectKey> =
             HashSet::with_capacity_and_hasher(replaced.items.len(), HashState::for_lookups());
         let mut came = Vec::new();
@@ -103,6 +111,33 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
                 Some(old) => self.update(key, old, object),
             }
         }
+    }
+
+    /// Objects where there were none. Whether that was done: not if one is listed twice.
+    fn filled(&mut self, items: &[Arc<K>], is_first: bool) -> bool {
+        let objects: Vec<_> = items.iter().map(|object| (object_key(&**object), object.clone())).collect();
+        if !self.next.fill(&objects) {
+            return false;
+        }
+        let added = objects.into_iter().map(|(_, object)| Event::Add { object, in_initial_list: is_first });
+        self.events.extend(added);
+        true
+    }
+
+    /// Whether these are all the very objects that are there: the usual outcome of another list. Told by where they are in
+    /// memory, without looking at any.
+    fn is_unchanged(&self, items: &[Arc<K>], namespaces: &Namespaces) -> bool {
+        let mut listed = HashSet::with_capacity_and_hasher(items.len(), HashState::for_lookups());
+        listed.extend(items.iter().map(Arc::as_ptr));
+        let known = self.next.iter().filter(|(key, _)| namespaces.contains(key));
+        let mut count = 0;
+        for (_, object) in known {
+            if !listed.contains(&Arc::as_ptr(object)) {
+                return false;
+            }
+            count += 1;
+        }
+        count == listed.len()
     }
 
     fn add(&mut self, key: ObjectKey, object: Arc<K>, in_initial_list: bool) {
