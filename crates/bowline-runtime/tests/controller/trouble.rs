@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_runtime::{
-    Action, Change, Context, ControllerError, Error, Request, Watch, handler, source,
-};
+use bowline_runtime::{Action, Change, Context, ControllerError, Error, Request, Watch, handler, source};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -15,7 +13,7 @@ use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::world::{World, noting, nothing};
+use crate::world::{World, nothing, noting};
 
 #[test]
 fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it_waits_for() {

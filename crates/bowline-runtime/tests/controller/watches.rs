@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_cache::Kind;
-use bowline_runtime::predicate::{Predicate, annotations_changed, generation_changed, labels_changed, not, selected};
+use bowline_runtime::predicate::{
+    Predicate, annotations_changed, generation_changed, labels_changed, not, selected,
+};
 use bowline_runtime::source::SendError;
 use bowline_runtime::{
     Action, Change, ChangeKind, Cluster, Context, Controller, ControllerBuilder, Error, Request, Watch,
@@ -47,7 +49,9 @@ async fn create_secret(world: &World, name: &str) {
 #[test]
 fn the_old_owner_and_the_new_one_are_reconciled_when_an_object_changes_hands() {
     World::run(1, |world| async move {
-        world.create_map(&json!({"metadata": {"name": "child", "ownerReferences": [owner("old", true)]}})).await;
+        world
+            .create_map(&json!({"metadata": {"name": "child", "ownerReferences": [owner("old", true)]}}))
+            .await;
         let watch = Watch::new(source::kind::<ConfigMap>(), handler::owner::<ConfigMap>());
         let (_controller, notes) =
             written_down(Controller::builder(&world.cluster).named("owners").watches(watch)).await;
@@ -97,7 +101,9 @@ fn owners_are_matched_by_group_and_kind_and_all_of_them_if_asked_for() {
 #[test]
 fn a_deletion_that_was_missed_is_told_with_the_object_as_it_last_was() {
     World::run(3, |world| async move {
-        world.create_map(&json!({"metadata": {"name": "child", "ownerReferences": [owner("parent", true)]}})).await;
+        world
+            .create_map(&json!({"metadata": {"name": "child", "ownerReferences": [owner("parent", true)]}}))
+            .await;
         let builder = world.cluster.controller::<ConfigMap>().owns::<ConfigMap>();
         let (_controller, notes) = written_down(builder).await;
         world.settle().await;
@@ -196,8 +202,7 @@ fn what_a_channel_carries_is_reconciled_until_it_is_closed() {
     World::run(8, |world| async move {
         let (sender, source) = source::channel::<ConfigMap>("webhook");
         let builder = world.cluster.controller::<ConfigMap>();
-        let (controller, notes) =
-            written_down(builder.watches(Watch::new(source, handler::object()))).await;
+        let (controller, notes) = written_down(builder.watches(Watch::new(source, handler::object()))).await;
         let mut map = ConfigMap::default();
         map.metadata.name = Some("pushed".to_owned());
         map.metadata.namespace = Some("default".to_owned());
@@ -286,9 +291,11 @@ fn kinds_may_be_watched_dynamically_by_metadata_alone_or_on_another_cluster() {
         .await;
         let other = Cluster::new(&world.scope().spawner(), world.client.clone()).unwrap();
         other.start();
-        let (_third, elsewhere) = written_down(Controller::builder(&world.cluster).named("elsewhere").watches(
-            Watch::new(source::kind::<Secret>().in_cluster(&other), handler::object()),
-        ))
+        let (_third, elsewhere) = written_down(
+            Controller::builder(&world.cluster)
+                .named("elsewhere")
+                .watches(Watch::new(source::kind::<Secret>().in_cluster(&other), handler::object())),
+        )
         .await;
         world.create("a").await;
         create_secret(&world, "b").await;
@@ -306,7 +313,7 @@ fn only_what_predicates_accept_is_reconciled_of_one_watch_or_of_all() {
         let builder = world
             .cluster
             .controller::<ConfigMap>()
-            .for_filter(Predicate::<ConfigMap>::or(labels_changed(), annotations_changed()))
+            .for_filter(labels_changed().or(annotations_changed()))
             .watches(Watch::new(source::kind::<Secret>(), handler::object()))
             .filter(|change: &Change<'_, _>| change.meta().name.as_deref() != Some("ignored"));
         let (_controller, notes) = written_down(builder).await;
@@ -373,7 +380,8 @@ fn a_generation_that_did_not_move_is_no_change_unless_the_kind_has_none() {
 fn a_resync_shows_every_object_once_more() {
     World::run(14, |world| async move {
         world.create("a").await;
-        let watch = Watch::new(source::kind::<ConfigMap>().resync(Duration::from_secs(30)), handler::object());
+        let watch =
+            Watch::new(source::kind::<ConfigMap>().resync(Duration::from_secs(30)), handler::object());
         let (_controller, notes) =
             written_down(Controller::builder(&world.cluster).named("resync").watches(watch)).await;
         world.clock.sleep(Duration::from_secs(70)).await;

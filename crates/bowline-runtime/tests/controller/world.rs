@@ -158,12 +158,12 @@ impl World {
         self.cluster.journal().runs().iter().map(line).collect()
     }
 
-    /// The value of a metric with its labels, from what a scrape would show.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
+    /// The value of a metric with its labels, from what a scrape would show; without its fraction.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.cluster.metrics().encode();
         let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let value = found.unwrap_or_else(|| panic!("there is no {name} in\n{text}"));
-        value.parse().expect("a number")
+        value.split('.').next().unwrap_or(value).parse().expect("a number")
     }
 }
 
