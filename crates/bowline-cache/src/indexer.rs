@@ -199,6 +199,14 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.write(|next| next.replace(objects));
     }
 
+    /// Another one with the same indexes and other objects: what this one would be if it had them.
+    #[must_use]
+    pub fn with_objects(&self, objects: Vec<Arc<K>>) -> Self {
+        let mut snapshot = self.snapshot();
+        snapshot.replace(objects.into_iter().map(|object| (object_key(&*object), object)));
+        Self { current: ArcSwap::from_pointee(snapshot), writing: Mutex::new(()) }
+    }
+
     /// The version of the collection, if whoever fills this has noted one. An informer does not: see
     /// [`SharedInformer::last_sync_resource_version`](crate::SharedInformer::last_sync_resource_version).
     #[must_use]

@@ -7,8 +7,11 @@ mod error;
 mod kind_client;
 mod options;
 mod patch;
+mod read_your_writes;
 mod request;
+mod selection;
 mod subresource;
+mod writes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -280,6 +283,12 @@ impl Client {
         self.with(|options| options.is_live = true)
     }
 
+    /// A client whose reads from the cache wait for no write: what they find may be older than what was written.
+    #[must_use]
+    pub fn without_barrier(&self) -> Self {
+        self.with(|options| options.is_unordered = true)
+    }
+
     fn with(&self, change: impl FnOnce(&mut Options)) -> Self {
         let mut client = self.clone();
         change(&mut client.options);
@@ -288,7 +297,7 @@ impl Client {
 
     /// The cache, if reads of a kind come from there.
     fn cache_for<K>(&self, binding: &Binding<K>) -> Option<&InformerCache> {
-        self.shared.cache.as_ref().filter(|_| !self.options.is_live && binding.is_cached())
+        self.shared.cache.as_ref().filter(|_| !self.options.is_live && binding.reader().is_some())
     }
 
     /// Sends a request; what the server warns of is logged and told.

@@ -219,6 +219,7 @@ impl ClusterBuilder {
             let api = ApiSink::new(self.kube.clone());
             Broadcaster::builder(&self.spawner).sink(api).sink(LogSink::new())
         });
+        let events = events.or_metrics(&self.metrics).build();
         Ok(Cluster {
             inner: Arc::new(Inner {
                 spawner: self.spawner,
@@ -228,7 +229,7 @@ impl ClusterBuilder {
                 metrics: self.metrics,
                 journal: Journal::default(),
                 controllers: Claims::default(),
-                events: events.build(),
+                events,
             }),
         })
     }

@@ -5,15 +5,19 @@ mod action;
 mod change;
 mod client;
 mod cluster;
+pub mod conditions;
 mod context;
 mod controller;
+mod ensure;
 mod error;
 mod events;
+pub mod finalizer;
 pub mod handler;
 mod journal;
 pub mod leader_election;
 mod mapper;
 mod metrics;
+pub mod ownership;
 pub mod predicate;
 mod reconciler;
 mod request;
@@ -35,6 +39,7 @@ pub use controller::{
     BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, LOW_PRIORITY, Stopped, WaitingFor,
     WatchHandle,
 };
+pub use ensure::{Desired, EnsureError, EnsureOutcome, Ensured, Mutation};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};
 pub use events::{
     ApiSink, Broadcaster, BroadcasterBuilder, CorrelatorOptions, EventApi, EventCounts, EventRecord,

@@ -1,21 +1,28 @@
 //! What a client knows about a kind in one form: found once, then at hand without making its names again.
 
 use std::any::{Any, TypeId};
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
-use bowline_cache::{Form, Kind};
+use bowline_cache::{Form, InformerCache, Kind};
 use bowline_clock::{HashMap, HashState};
 use kube::Resource;
+use kube::core::ApiResource;
 
 use super::Object;
+use super::selection::Selection;
+use super::writes::Writes;
 
 /// A kind in one form, and how a client reads it.
 pub(super) struct Binding<K> {
     pub(super) kind: Kind<K>,
-    /// Somebody said that it is cached.
-    is_declared: AtomicBool,
+    /// What was written of its resource, in whichever form.
+    pub(super) writes: Arc<Writes>,
+    /// What informers have of it.
+    pub(super) selection: Selection,
+    /// As which reader of the writes it counts, if it is cached.
+    reader: OnceLock<u32>,
     /// Somebody said that it is never read from the cache.
     is_live: bool,
 }
@@ -24,6 +31,11 @@ pub(super) struct Binding<K> {
 pub(super) struct Bindings {
     /// By the type of the objects. There are several for objects whose kind is only known at run time.
     all: RwLock<HashMap<TypeId, Vec<Entry>>>,
+    /// By group and plural.
+    writes: Mutex<BTreeMap<(String, String), Arc<Writes>>>,
+    /// How long a write is waited for.
+    deadline: Duration,
+    cache: Option<InformerCache>,
     /// Group and kind of those that are never read from the cache.
     live: BTreeSet<(String, String)>,
 }
@@ -35,12 +47,14 @@ struct Entry {
 
 impl<K> Binding<K> {
     pub(super) fn declare(&self) {
-        self.is_declared.store(true, Ordering::Relaxed);
+        if !self.is_live {
+            self.reader.get_or_init(|| self.writes.add_reader());
+        }
     }
 
-    /// Whether it is read from the cache, if there is one.
-    pub(super) fn is_cached(&self) -> bool {
-        !self.is_live && self.is_declared.load(Ordering::Relaxed)
+    /// As which reader it counts, if it is read from the cache.
+    pub(super) fn reader(&self) -> Option<u32> {
+        self.reader.get().copied()
     }
 
     fn is_of(&self, kind: &Kind<K>) -> bool {
@@ -54,8 +68,13 @@ impl<K> Binding<K> {
 }
 
 impl Bindings {
-    pub(super) fn new(live: BTreeSet<(String, String)>) -> Self {
-        Self { all: RwLock::new(HashMap::with_hasher(HashState::for_lookups())), live }
+    pub(super) fn new(
+        live: BTreeSet<(String, String)>,
+        deadline: Duration,
+        cache: Option<InformerCache>,
+    ) -> Self {
+        let all = RwLock::new(HashMap::with_hasher(HashState::for_lookups()));
+        Self { all, writes: Mutex::default(), deadline, cache, live }
     }
 
     /// Of a type that knows its kind.
@@ -77,11 +96,19 @@ impl Bindings {
         let resource = kind.resource();
         let binding = Arc::new(Binding {
             kind: kind.clone(),
-            is_declared: AtomicBool::new(false),
+            writes: self.writes_of(resource),
+            selection: self.cache.as_ref().map(|cache| Selection::new(cache, kind)).unwrap_or_default(),
+            reader: OnceLock::new(),
             is_live: self.live.contains(&(resource.group.clone(), resource.kind.clone())),
         });
         entries.push(Entry { form: kind.form(), binding: binding.clone() });
         binding
+    }
+
+    fn writes_of(&self, resource: &ApiResource) -> Arc<Writes> {
+        let mut all = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        let writes = all.entry((resource.group.clone(), resource.plural.clone()));
+        writes.or_insert_with(|| Arc::new(Writes::new(self.deadline))).clone()
     }
 
     fn find<K: Send + Sync + 'static>(

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_cache::InformerCache;
 use bowline_clock::Clock;
@@ -13,6 +14,9 @@ use super::request::Warning;
 use super::{Client, FieldValidation, Object, Shared, WarningHook};
 use crate::RestMapper;
 
+/// How long a read from the cache waits for a write, by default.
+const DEADLINE: Duration = Duration::from_secs(5);
+
 /// Puts a client together.
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
@@ -21,6 +25,7 @@ pub struct ClientBuilder {
     clock: Clock,
     mapper: Option<Arc<dyn RestMapper>>,
     live: BTreeSet<(String, String)>,
+    deadline: Duration,
     on_warning: Option<WarningHook>,
     options: Options,
 }
@@ -33,6 +38,7 @@ impl ClientBuilder {
             clock: Clock::real(),
             mapper: None,
             live: BTreeSet::new(),
+            deadline: DEADLINE,
             on_warning: None,
             options: Options::default(),
         }
@@ -59,6 +65,13 @@ impl ClientBuilder {
     /// A kind is never read from the cache, in whichever form, also if a controller watches it.
     pub fn uncached<K: Object>(mut self) -> Self {
         self.live.insert((K::group(&()).into_owned(), K::kind(&()).into_owned()));
+        self
+    }
+
+    /// How long after a write a read from the cache waits for the informer to have it; then it asks the server. 5 s, by
+    /// default. If zero, it asks the server at once.
+    pub fn barrier_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
         self
     }
 
@@ -92,13 +105,14 @@ impl ClientBuilder {
         let mapper = self
             .mapper
             .unwrap_or_else(|| Arc::new(crate::DiscoveryMapper::new(self.kube.clone(), self.clock.clone())));
+        let bindings = Bindings::new(self.live, self.deadline, self.cache.clone());
         Client {
             shared: Arc::new(Shared {
                 kube: self.kube,
                 cache: self.cache,
                 clock: self.clock,
                 mapper,
-                bindings: Bindings::new(self.live),
+                bindings,
                 on_warning: self.on_warning,
             }),
             options: self.options,

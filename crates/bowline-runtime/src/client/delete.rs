@@ -34,6 +34,8 @@ pub struct Delete<K> {
     client: KindClient<K>,
     key: ObjectKey,
     options: Options,
+    /// A version in which informers are to have had it.
+    known: Option<u64>,
 }
 
 /// The deletion of all objects that a query asks for: done when it is awaited.
@@ -89,11 +91,12 @@ impl Options {
 
 impl<K: Resource + Send + Sync + 'static> Delete<K> {
     pub(super) fn new(client: KindClient<K>, key: ObjectKey) -> Self {
-        Self { client, key, options: Options::default() }
+        Self { client, key, options: Options::default(), known: None }
     }
 
     pub(super) fn of_object(client: KindClient<K>, object: &K) -> Self {
-        let mut delete = Self::new(client, bowline_cache::object_key(object));
+        let known = client.known_version(object);
+        let mut delete = Self { known, ..Self::new(client, bowline_cache::object_key(object)) };
         delete.options.preconditions.uid.clone_from(&object.meta().uid);
         delete
     }
@@ -123,7 +126,7 @@ impl<K: Resource + Send + Sync + 'static> Delete<K> {
     }
 
     async fn run(self) -> Result<Option<K>, ClientError> {
-        let Self { client, key, options } = self;
+        let Self { client, key, options, known } = self;
         let key = client.place(Verb::Delete, &key)?;
         let task = Task { verb: Verb::Delete, key: Some(&key), subresource: None };
         let mut address = client.address(&key, None);
@@ -134,10 +137,13 @@ impl<K: Resource + Send + Sync + 'static> Delete<K> {
         let answer: Answer =
             serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))?;
         if answer.is_status() {
+            let uid = answer.details.uid.or(options.preconditions.uid).unwrap_or_default();
+            client.note_end(&key, &uid, known);
             return Ok(None);
         }
-        let object = client.kind().decode_answer(&bytes, &mut Vec::new());
-        Ok(Some(object.map_err(|error| client.unreadable(task, &error))?))
+        let object = client.decode(task, &bytes)?;
+        client.note_ending(&key, &object, known);
+        Ok(Some(object))
     }
 }
 
@@ -175,7 +181,8 @@ impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
         put_query(&mut address, &query);
         address.put_options(&client.client.options, false);
         let body = client.send(task, request(address, "application/json", options.body())).await?;
-        body.collect().await.map_err(|error| client.lost(task, error.into()))?;
+        let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();
+        client.note_ends(bytes);
         Ok(())
     }
 }
@@ -192,6 +199,13 @@ struct Answer {
     kind: String,
     #[serde(default, rename = "apiVersion")]
     api_version: String,
+    #[serde(default)]
+    details: Details,
+}
+
+#[derive(Default, Deserialize)]
+struct Details {
+    uid: Option<String>,
 }
 
 impl Answer {

@@ -18,6 +18,7 @@ use super::binding::Binding;
 use super::delete::{Delete, DeleteAllOf};
 use super::error::{ClientError, Operation, Verb};
 use super::patch::Patch;
+use super::read_your_writes::Read;
 use super::request::{Address, Failure, Request, is_missing_object, is_path_segment};
 
 /// A client of one kind in one form: typed, dynamic, or metadata only.
@@ -48,13 +49,11 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     /// # Errors
     /// When it is not there ([`ClientError::is_not_found`]) or cannot be read.
     pub async fn get(&self, key: &ObjectKey) -> Result<Arc<K>, ClientError> {
-        match self.find(key).await? {
-            Some(object) => Ok(object),
-            None => {
-                let operation = self.operation(Task { verb: Verb::Get, key: Some(key), subresource: None });
-                Err(ClientError::not_found(operation, self.kind().resource()))
-            }
-        }
+        let found = self.find(key).await?;
+        found.ok_or_else(|| {
+            let operation = self.operation(Task { verb: Verb::Get, key: Some(key), subresource: None });
+            ClientError::not_found(operation, self.kind().resource())
+        })
     }
 
     /// One object, if it is there.
@@ -67,7 +66,9 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         if let Some(cache) = self.client.cache_for(&self.binding) {
             let informer = cache.readable(self.kind(), key.namespace()).await;
             let informer = informer.map_err(|error| self.uncached(task, error))?;
-            return Ok(informer.indexer().get(&key));
+            if self.is_current(&informer, Read::One(&key)).await {
+                return Ok(informer.indexer().get(&key));
+            }
         }
         self.find_live(task, &key).await
     }
@@ -81,7 +82,10 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             body: Vec::new(),
         };
         match self.client.send(request, || self.operation(task)).await {
-            Ok(body) => Ok(Some(Arc::new(self.decode(task, body).await?))),
+            Ok(body) => {
+                let bytes = body.collect().await.map_err(|error| self.lost(task, error.into()))?.to_bytes();
+                Ok(Some(Arc::new(self.decode(task, &bytes)?)))
+            }
             Err(Failure::Status(status, _)) if is_missing_object(&status, key) => Ok(None),
             Err(failure) => Err(failure.into_error(self.operation(task))),
         }
@@ -102,7 +106,14 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             }
             let informer = cache.readable(self.kind(), namespace.as_deref()).await;
             let informer = informer.map_err(|error| self.uncached(task, error))?;
-            let found = query.run(informer.indexer(), namespace.as_deref());
+            let found = if self.is_current(&informer, Read::All(namespace.as_deref())).await {
+                query.run(informer.indexer(), namespace.as_deref())
+            } else {
+                // Indexes are known here only, so that all that might be meant is asked for.
+                let everything = ListQuery::new().labels(query.label_selector().clone());
+                let live = self.list_live(task, &everything, namespace.as_deref()).await?;
+                query.run(&informer.indexer().with_objects(live), namespace.as_deref())
+            };
             return found.map_err(|error| self.uncached(task, error.into()));
         }
         if let Some((index, _)) = query.indexes().first() {
@@ -198,7 +209,10 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     /// Sends a write, and reads the object that is its answer.
     pub(super) async fn write(&self, task: Task<'_>, request: Request) -> Result<K, ClientError> {
         let body = self.send(task, request).await?;
-        self.decode(task, body).await
+        let bytes = body.collect().await.map_err(|error| self.lost(task, error.into()))?.to_bytes();
+        let object = self.decode(task, &bytes)?;
+        self.note_object(&object, &bytes);
+        Ok(object)
     }
 
     pub(super) async fn send(&self, task: Task<'_>, request: Request) -> Result<Body, ClientError> {
@@ -206,9 +220,8 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         sent.map_err(|failure| failure.into_error(self.operation(task)))
     }
 
-    async fn decode(&self, task: Task<'_>, body: Body) -> Result<K, ClientError> {
-        let bytes = body.collect().await.map_err(|error| self.lost(task, error.into()))?.to_bytes();
-        self.kind().decode_answer(&bytes, &mut Vec::new()).map_err(|error| self.unreadable(task, &error))
+    pub(super) fn decode(&self, task: Task<'_>, bytes: &[u8]) -> Result<K, ClientError> {
+        self.kind().decode_answer(bytes, &mut Vec::new()).map_err(|error| self.unreadable(task, &error))
     }
 
     pub(super) fn address(&self, key: &ObjectKey, subresource: Option<&str>) -> Address {
@@ -343,7 +356,11 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
         let task = Task { verb: Verb::Update, key: Some(&key), subresource };
         let mut address = self.address(&key, subresource);
         address.put_options(&self.client.options, true);
-        self.write_object(task, Method::PUT, address, "application/json", object).await
+        let updated = self.write_object(task, Method::PUT, address, "application/json", object).await;
+        if let Err(error) = &updated {
+            self.note_refusal(&key, object, error);
+        }
+        updated
     }
 
     pub(super) async fn write_object(

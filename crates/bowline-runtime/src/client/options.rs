@@ -22,6 +22,8 @@ pub(crate) struct Options {
     pub(crate) namespace: Option<Arc<str>>,
     /// Reads ask the server, whatever is cached.
     pub(crate) is_live: bool,
+    /// Reads from the cache wait for no write.
+    pub(crate) is_unordered: bool,
 }
 
 impl FieldValidation {

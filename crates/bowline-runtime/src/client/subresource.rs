@@ -212,7 +212,11 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
         let request = Request { method, address, accept: "application/json", content_type, body };
         let body = client.send(task, request).await?;
         let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();
-        serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))
+        let answer = serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))?;
+        if verb != Verb::Get {
+            client.note_part(&key, &bytes);
+        }
+        Ok(answer)
     }
 
     fn encode(&self, verb: Verb, key: &ObjectKey, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {

@@ -14,7 +14,7 @@ fn objects_are_created_read_changed_and_deleted() {
         assert!(client.find::<ConfigMap>(&key("a")).await.unwrap().is_none());
         let mut created = client.create(&map("a", "1")).await.unwrap();
         assert!(created.metadata.uid.is_some());
-        assert_eq!(value(&*client.get::<ConfigMap>(&key("a")).await.unwrap()), "1");
+        assert_eq!(value(&client.get::<ConfigMap>(&key("a")).await.unwrap()), "1");
         created.data = map("a", "2").data;
         client.update(&created).await.unwrap();
         let all = client.list::<ConfigMap>(&ListQuery::new().in_namespace("default")).await.unwrap();

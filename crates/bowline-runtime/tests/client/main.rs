@@ -1,4 +1,5 @@
 //! The client against the embedded server, in simulated time: what needs a server that can be made slow or wrong.
 
 mod basics;
+mod read_your_writes;
 mod world;

@@ -1,27 +1,72 @@
-//! A server in a simulation, and a cluster that looks at it.
+//! A server in a simulation whose watches can be late, a cluster that looks at it, and what the server was asked.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use bowline_apiserver::ApiServer;
+use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verdict, WatchFrame};
 use bowline_cache::ObjectKey;
-use bowline_clock::{Clock, Scope, Simulation, Spawner};
+use bowline_clock::{Clock, Instant, Scope, Simulation, Spawner};
 use bowline_runtime::{Cluster, ClusterBuilder};
 use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::watch;
 
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) kube: kube::Client,
+    standing: Standing,
     scope: Scope,
+}
+
+/// What stands between the server and those who watch it.
+#[derive(Clone)]
+struct Standing {
+    clock: Clock,
+    state: Arc<Mutex<State>>,
+    held: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct State {
+    delay: Duration,
+    asked: Vec<Call>,
+}
+
+impl Standing {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
+    }
+}
+
+impl Hook for Standing {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        self.lock().asked.push(call.clone());
+        Box::pin(std::future::ready(Verdict::Proceed))
+    }
+
+    fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+        let delay = self.lock().delay;
+        let mut held = self.held.subscribe();
+        Box::pin(async move {
+            if !delay.is_zero() {
+                self.clock.sleep(delay).await;
+            }
+            held.wait_for(|held| !held).await.expect("it is there");
+            FrameVerdict::Send
+        })
+    }
 }
 
 impl World {
     /// Runs a test in a simulation.
     pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
         Simulation::new(1).run(|clock| async move {
-            let server = ApiServer::builder().clock(clock.clone()).build().expect("it can be built");
-            let kube = kube::Client::new(server, "default");
+            let standing =
+                Standing { clock: clock.clone(), state: Arc::default(), held: watch::Sender::new(false) };
+            let server = ApiServer::builder().clock(clock.clone()).hook(standing.clone()).build();
+            let kube = kube::Client::new(server.expect("it can be built"), "default");
             let scope = clock.scope("test");
-            test(Self { clock, kube, scope }).await;
+            test(Self { clock, kube, standing, scope }).await;
         });
     }
 
@@ -36,6 +81,45 @@ impl World {
         cluster.start();
         cluster
     }
+
+    /// A cluster whose config maps are cached and in sync.
+    pub(crate) async fn cached(&self, options: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Cluster {
+        let cluster = self.cluster(|builder| options(builder.cached::<ConfigMap>()));
+        cluster.client().find::<ConfigMap>(&key("nobody")).await.expect("it is in sync");
+        cluster
+    }
+
+    /// Each event of a watch takes so long from now on.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.standing.lock().delay = delay;
+    }
+
+    /// No event of a watch comes from now on.
+    pub(crate) fn hold(&self) {
+        self.standing.held.send_replace(true);
+    }
+
+    /// Events that were held come now.
+    pub(crate) fn release(&self) {
+        self.standing.held.send_replace(false);
+    }
+
+    /// What the server was asked since this was asked last: `get configmaps a`.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        let asked = std::mem::take(&mut self.standing.lock().asked);
+        let words = asked.iter().map(|call| {
+            let verb = format!("{:?}", call.verb).to_lowercase();
+            let name = call.name.iter().chain(&call.subresource);
+            let rest = name.map(|part| format!(" {part}")).collect::<String>();
+            format!("{verb} {}{rest}", call.resource)
+        });
+        words.collect()
+    }
+
+    /// How long it is since then, in seconds.
+    pub(crate) fn since(&self, start: Instant) -> f64 {
+        self.clock.now().since(start).as_secs_f64()
+    }
 }
 
 /// The key of an object in the namespace `default`.
@@ -48,6 +132,12 @@ pub(crate) fn map(name: &str, value: &str) -> ConfigMap {
     map.metadata.namespace = Some("default".to_owned());
     map.metadata.name = Some(name.to_owned());
     map.data = Some(BTreeMap::from([("value".to_owned(), value.to_owned())]));
+    map
+}
+
+pub(crate) fn labelled(name: &str, label: &str) -> ConfigMap {
+    let mut map = map(name, "1");
+    map.metadata.labels = Some(BTreeMap::from([("app".to_owned(), label.to_owned())]));
     map
 }
 
