@@ -5,18 +5,23 @@ mod action;
 mod change;
 mod client;
 mod cluster;
+pub mod conditions;
 mod context;
 mod controller;
+mod ensure;
 mod error;
 mod events;
+pub mod finalizer;
 pub mod handler;
 mod journal;
 pub mod leader_election;
 mod mapper;
 mod metrics;
+pub mod ownership;
 pub mod predicate;
 mod reconciler;
 mod request;
+mod scheme;
 pub mod source;
 pub mod transport;
 mod trigger;
@@ -25,7 +30,7 @@ mod watch;
 pub use action::Action;
 pub use change::{Change, ChangeKind};
 pub use client::{
-    Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
+    Apply, Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
     KindClient, KindStatusClient, KindSubresourceClient, Object, Operation, Patch, PatchError, PatchKind,
     Propagation, StatusClient, SubresourceClient, Verb, Warning,
 };
@@ -35,6 +40,7 @@ pub use controller::{
     BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, LOW_PRIORITY, Stopped, WaitingFor,
     WatchHandle,
 };
+pub use ensure::{Desired, EnsureError, EnsureOutcome, Ensured, Mutation};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};
 pub use events::{
     ApiSink, Broadcaster, BroadcasterBuilder, CorrelatorOptions, EventApi, EventCounts, EventRecord,
@@ -45,5 +51,6 @@ pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMap
 pub use metrics::Metrics;
 pub use reconciler::{IntoReconciler, ObjectReconciler, Reconciler};
 pub use request::Request;
+pub use scheme::{Decoded, Scheme, SchemeError};
 pub use trigger::{Cause, Trigger, Triggers};
 pub use watch::Watch;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
+use crate::events::EventCatalog;
 use catalog::Catalog;
 pub(crate) use controller::ControllerMetrics;
 
@@ -23,6 +24,7 @@ pub(crate) use controller::ControllerMetrics;
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     catalog: Arc<Catalog>,
+    events: Arc<EventCatalog>,
 }
 
 impl Metrics {
@@ -32,7 +34,9 @@ impl Metrics {
         let catalog = Arc::new(Catalog::default());
         let mut registry = Registry::default();
         registry.register_collector(Box::new(catalog.clone()));
-        Self { registry: Arc::new(Mutex::new(registry)), catalog }
+        let events = Arc::new(EventCatalog::default());
+        registry.register_collector(Box::new(events.clone()));
+        Self { registry: Arc::new(Mutex::new(registry)), catalog, events }
     }
 
     /// Calls a function with the registry, to add metrics of one's own.
@@ -51,6 +55,11 @@ impl Metrics {
         self.with_registry(|registry| text::encode(&mut encoded, registry))
             .expect("nothing fails that is written into a string");
         encoded
+    }
+
+    /// Where sinks of events count.
+    pub(crate) fn events(&self) -> &EventCatalog {
+        &self.events
     }
 
     /// Where a controller counts; one of the same name counts in the same place.

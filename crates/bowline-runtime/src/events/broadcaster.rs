@@ -11,6 +11,7 @@ use bowline_clock::{Clock, Scope, Spawner};
 use super::delivery::Delivery;
 use super::outbox::Outbox;
 use super::{CorrelatorOptions, EventCounts, EventRecord, Recorder, Sink};
+use crate::Metrics;
 
 /// How many writes wait for one sink, by default.
 const CAPACITY: NonZero<usize> = NonZero::new(1000).unwrap();
@@ -49,6 +50,7 @@ pub struct BroadcasterBuilder {
     capacity: NonZero<usize>,
     correlator: CorrelatorOptions,
     host: Option<String>,
+    metrics: Option<Metrics>,
 }
 
 /// How a [`Broadcaster::shutdown`] ended.
@@ -81,6 +83,7 @@ impl Broadcaster {
             capacity: CAPACITY,
             correlator: CorrelatorOptions::default(),
             host: None,
+            metrics: None,
         }
     }
 
@@ -120,7 +123,7 @@ impl Broadcaster {
     /// nothing is written.
     pub async fn shutdown(&self, limit: Duration) -> Flushed {
         for delivery in &self.inner.deliveries {
-            delivery.outbox().close();
+            let _was_open = delivery.outbox().close();
         }
         let scope = self.scope().take();
         if let Some(scope) = scope {
@@ -139,7 +142,7 @@ impl Broadcaster {
     #[must_use]
     pub fn counts(&self) -> Vec<(String, EventCounts)> {
         let deliveries = self.inner.deliveries.iter();
-        deliveries.map(|delivery| (delivery.sink.name().to_owned(), delivery.outbox().counts)).collect()
+        deliveries.map(|delivery| (delivery.sink.name().to_owned(), delivery.counters.counts())).collect()
     }
 
     pub(super) fn clock(&self) -> &Clock {
@@ -198,6 +201,18 @@ impl BroadcasterBuilder {
         self
     }
 
+    /// Where it is counted what becomes of events: `bowline_events_recorded_total{sink}` and
+    /// `bowline_events_total{sink,result}`. Default: that of the cluster, and nowhere without one.
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
+        self
+    }
+
+    pub(crate) fn or_metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics.get_or_insert_with(|| metrics.clone());
+        self
+    }
+
     /// Makes the broadcaster. It is not started.
     #[must_use]
     pub fn build(self) -> Broadcaster {
@@ -206,8 +221,11 @@ impl BroadcasterBuilder {
             .host
             .unwrap_or_else(|| if clock.is_simulated() { "simulation".to_owned() } else { machine_name() });
         let deliveries = self.sinks.into_iter().map(|sink| {
-            let outbox = Outbox::new(sink.repeats(), self.capacity, self.correlator.clone(), clock.rng());
-            Arc::new(Delivery::new(sink, outbox))
+            let counters = self.metrics.as_ref().map(|metrics| metrics.events().sink(sink.name()));
+            let counters = counters.unwrap_or_default();
+            let (repeats, options) = (sink.repeats(), self.correlator.clone());
+            let outbox = Outbox::new(repeats, self.capacity, options, Arc::clone(&counters), clock.rng());
+            Arc::new(Delivery::new(sink, counters, outbox))
         });
         let deliveries = deliveries.collect();
         let inner = Inner {

@@ -7,6 +7,7 @@ use bowline_clock::{Clock, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::metrics::{Count, Counters};
 use super::outbox::{Letter, Outbox};
 use super::{EventRecord, Sink, SinkError};
 use crate::error::describe;
@@ -24,13 +25,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A sink, and what is to be written to it.
 pub(super) struct Delivery {
     pub(super) sink: Arc<dyn Sink>,
+    pub(super) counters: Arc<Counters>,
     outbox: Mutex<Outbox>,
     wake: Notify,
 }
 
 impl Delivery {
-    pub(super) fn new(sink: Arc<dyn Sink>, outbox: Outbox) -> Self {
-        Self { sink, outbox: Mutex::new(outbox), wake: Notify::new() }
+    pub(super) fn new(sink: Arc<dyn Sink>, counters: Arc<Counters>, outbox: Outbox) -> Self {
+        Self { sink, counters, outbox: Mutex::new(outbox), wake: Notify::new() }
     }
 
     /// Takes an event in. Never waits for the sink.
@@ -55,12 +57,15 @@ impl Delivery {
                 continue;
             }
             if stop.is_cancelled() {
+                if self.outbox().close() {
+                    continue;
+                }
                 return;
             }
             let next_look = self.outbox().next_look();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => self.outbox().close(),
+                () = stop.cancelled() => {}
                 () = self.wake.notified() => {}
                 () = clock.sleep_until(next_look.unwrap_or(Instant::MAX)) => {
                     self.outbox().look_after_series(clock.now());
@@ -138,7 +143,7 @@ impl Delivery {
                     );
                 }
             }
-            self.outbox().counts.retried += 1;
+            self.counters.add(Count::Retried, 1);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}

@@ -10,6 +10,7 @@ use bowline_clock::{Instant, Rng};
 
 use super::correlator::{Correlator, Keys};
 use super::lru::Lru;
+use super::metrics::{Count, Counters};
 use super::{CorrelatorOptions, EventRecord, Repeats};
 
 /// A series that nothing was added to for so long is over.
@@ -21,26 +22,6 @@ const REFRESHED_AFTER: Duration = Duration::from_secs(30 * 60);
 /// How long a series that cannot be finished yet is left alone.
 const LOOKED_AT_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
-/// What became of the events that one sink was given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct EventCounts {
-    /// Events that recorders told.
-    pub recorded: u64,
-    /// Writes that the sink took: first ones, and those that only raise a count.
-    pub sent: u64,
-    /// Events that were only added to a series.
-    pub counted: u64,
-    /// Events that were not written because their source told too many about their object.
-    pub filtered: u64,
-    /// Events that were not written because too many wait, or because nothing is written any more.
-    pub dropped: u64,
-    /// Writes that the sink refused, or that were tried too often.
-    pub failed: u64,
-    /// Tries that were not the last.
-    pub retried: u64,
-}
-
 pub(super) struct Outbox {
     repeats: Repeats,
     capacity: NonZero<usize>,
@@ -51,7 +32,7 @@ pub(super) struct Outbox {
     on_their_way: usize,
     is_closed: bool,
     next_look: Option<Instant>,
-    pub(super) counts: EventCounts,
+    counters: Arc<Counters>,
 }
 
 struct Series {
@@ -85,6 +66,7 @@ impl Outbox {
         repeats: Repeats,
         capacity: NonZero<usize>,
         options: CorrelatorOptions,
+        counters: Arc<Counters>,
         rng: &Rng,
     ) -> Self {
         Self {
@@ -96,15 +78,15 @@ impl Outbox {
             on_their_way: 0,
             is_closed: false,
             next_look: None,
-            counts: EventCounts::default(),
+            counters,
         }
     }
 
     /// Takes an event in. Whether there is something to do for whoever delivers.
     pub(super) fn observe(&mut self, mut event: EventRecord, now: Instant) -> bool {
-        self.counts.recorded += 1;
+        self.counters.add(Count::Recorded, 1);
         if self.is_closed {
-            self.counts.dropped += 1;
+            self.counters.add(Count::Dropped, 1);
             return false;
         }
         if self.repeats == Repeats::Each {
@@ -119,7 +101,7 @@ impl Outbox {
             }
             series.last = now;
             if series.is_busy || !wants_write(self.repeats, series) {
-                self.counts.counted += 1;
+                self.counters.add(Count::Counted, 1);
                 return false;
             }
         } else {
@@ -137,7 +119,7 @@ impl Outbox {
             self.next_look.get_or_insert(now + FINISHED_AFTER);
         }
         if !self.correlator.allow(&source, now) {
-            self.counts.filtered += 1;
+            self.counters.add(Count::Filtered, 1);
             return false;
         }
         let is_queued = self.enqueue_new(Entry::Series(Arc::clone(&key)));
@@ -176,9 +158,9 @@ impl Outbox {
     pub(super) fn done(&mut self, letter: &Letter, is_taken: bool, now: Instant) {
         self.on_their_way -= 1;
         if is_taken {
-            self.counts.sent += 1;
+            self.counters.add(Count::Sent, 1);
         } else {
-            self.counts.failed += 1;
+            self.counters.add(Count::Failed, 1);
         }
         let Some(key) = &letter.series else { return };
         let Some(series) = self.series.peek(key) else { return };
@@ -189,7 +171,10 @@ impl Outbox {
         series.written = letter.event.count;
         series.written_at = now;
         // What was added while it was on its way.
-        if wants_write(self.repeats, series) {
+        if self.is_closed && series.event.count > series.written {
+            series.is_busy = true;
+            self.queue.push_back(Entry::Series(Arc::clone(key)));
+        } else if wants_write(self.repeats, series) {
             let source = Arc::clone(&series.source);
             if self.correlator.allow(&source, now)
                 && self.enqueue(Entry::Series(Arc::clone(key)))
@@ -241,10 +226,10 @@ impl Outbox {
         self.next_look = next;
     }
 
-    /// Takes no more events, and has the last counts of all series written: no more than are remembered.
-    pub(super) fn close(&mut self) {
+    /// Takes no more events, and has the last counts of all series written: no more than are remembered. Whether it was open.
+    pub(super) fn close(&mut self) -> bool {
         if std::mem::replace(&mut self.is_closed, true) {
-            return;
+            return false;
         }
         for key in self.series.keys() {
             let Some(series) = self.series.peek(&key) else { continue };
@@ -253,6 +238,7 @@ impl Outbox {
                 self.queue.push_back(Entry::Series(key));
             }
         }
+        true
     }
 
     /// Takes events again, after [`close`](Self::close).
@@ -263,7 +249,7 @@ impl Outbox {
     /// Gives up what waits, and what is on its way and will never be done. How much that was.
     pub(super) fn clear(&mut self) -> usize {
         let left = self.queue.len() + std::mem::take(&mut self.on_their_way);
-        self.counts.dropped += left as u64;
+        self.counters.add(Count::Dropped, left as u64);
         self.queue.clear();
         for key in self.series.keys() {
             if let Some(series) = self.series.peek(&key) {
@@ -285,7 +271,7 @@ impl Outbox {
     fn enqueue_new(&mut self, entry: Entry) -> bool {
         let is_queued = self.enqueue(entry);
         if !is_queued {
-            self.counts.dropped += 1;
+            self.counters.add(Count::Dropped, 1);
         }
         is_queued
     }

@@ -1,0 +1,317 @@
+//! Who owns an object: references to owners, as the garbage collector and the owner handler read them.
+//!
+//! An owner is deleted before what it owns. At most one owner of an object is its controller: who takes care of it. The rules
+//! of Kubernetes are checked before anything is sent: an owner in a namespace owns only objects of that namespace, and an
+//! object has one controller.
+//!
+//! Two references are to the same owner if group, kind and name are the same, so that an owner of another version, or one
+//! that was deleted and made again, replaces its reference instead of adding one. Questions ([`is_controlled_by`],
+//! [`has_owner_reference`]) are about the very object: they compare the uid.
+
+mod claim;
+
+use std::fmt;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource;
+use kube::core::{NamespaceResourceScope, ObjectMeta};
+
+use crate::ToReference;
+pub use claim::{Claim, ClaimError, ClaimFailure, Claimed};
+
+/// Why an object cannot be owned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OwnershipError {
+    /// The owner was not read from the API server.
+    #[error("{owner} cannot be an owner: it has no {missing}; use the object as the API server has it")]
+    Incomplete {
+        /// The owner, as far as it is known.
+        owner: String,
+        /// What it has not.
+        missing: &'static str,
+    },
+    /// The owner is in another namespace.
+    #[error("{owner} cannot own {child}: an owner in a namespace owns only objects of the same namespace")]
+    CrossNamespace {
+        /// The owner.
+        owner: String,
+        /// What it cannot own.
+        child: String,
+    },
+    /// The owner is in a namespace, and the object in none.
+    #[error(
+        "{owner} cannot own {child}, which is in no namespace: set its namespace to that of its owner; an object of the \
+         whole cluster cannot be owned by one in a namespace"
+    )]
+    NoNamespace {
+        /// The owner.
+        owner: String,
+        /// What it cannot own.
+        child: String,
+    },
+    /// Another object is its controller.
+    #[error("{child} is controlled by {controller} already, and cannot be by {owner} too")]
+    AlreadyControlled {
+        /// What was to be owned.
+        child: String,
+        /// Its controller.
+        controller: String,
+        /// Who was to be.
+        owner: String,
+    },
+}
+
+/// What says that an object is owned by another.
+///
+/// ```
+/// use bowline_runtime::ownership::Owner;
+/// use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+/// # use kube::core::ObjectMeta;
+/// # let id = |name: &str| ObjectMeta { name: Some(name.into()), namespace: Some("a".into()), uid: Some("1".into()),
+/// #     ..ObjectMeta::default() };
+/// # let (config, mut deployment) = (ConfigMap { metadata: id("c"), ..ConfigMap::default() },
+/// #     Deployment { metadata: id("d"), ..Deployment::default() });
+///
+/// Owner::plain(&config)?.block_owner_deletion(true).set_on(&mut deployment)?;
+/// # Ok::<(), bowline_runtime::ownership::OwnershipError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[must_use = "an owner is set on an object"]
+pub struct Owner {
+    reference: OwnerReference,
+    namespace: Option<String>,
+}
+
+impl Owner {
+    /// The owner that takes care of the object. It is not gone before the object is, if it is deleted in the foreground.
+    ///
+    /// # Errors
+    /// When the owner has no kind, name or uid.
+    pub fn controller(owner: &impl ToReference) -> Result<Self, OwnershipError> {
+        let mut plain = Self::plain(owner)?;
+        plain.reference.controller = Some(true);
+        plain.reference.block_owner_deletion = Some(true);
+        Ok(plain)
+    }
+
+    /// An owner that the object goes with, and no more.
+    ///
+    /// # Errors
+    /// When the owner has no kind, name or uid.
+    pub fn plain(owner: &impl ToReference) -> Result<Self, OwnershipError> {
+        let ObjectReference { api_version, kind, name, namespace, uid, .. } = owner.to_reference();
+        let shown = show(kind.as_deref(), namespace.as_deref(), name.as_deref());
+        let wanted = |value: Option<String>, missing| {
+            let value = value.filter(|value| !value.is_empty());
+            value.ok_or_else(|| OwnershipError::Incomplete { owner: shown.clone(), missing })
+        };
+        let reference = OwnerReference {
+            api_version: wanted(api_version, "apiVersion")?,
+            kind: wanted(kind, "kind")?,
+            name: wanted(name, "name")?,
+            uid: wanted(uid, "uid")?,
+            controller: None,
+            block_owner_deletion: None,
+        };
+        Ok(Self { reference, namespace: namespace.filter(|it| !it.is_empty()) })
+    }
+
+    /// Whether an owner that is deleted in the foreground waits until the object is gone. Default: `true` of a controller, and
+    /// not said otherwise.
+    pub fn block_owner_deletion(mut self, blocks: bool) -> Self {
+        self.reference.block_owner_deletion = Some(blocks);
+        self
+    }
+
+    /// The reference as it is written.
+    #[must_use]
+    pub fn reference(&self) -> &OwnerReference {
+        &self.reference
+    }
+
+    /// Sets the reference on an object, in place of one to the same owner. Whether the object is another now.
+    ///
+    /// # Errors
+    /// When the owner cannot own this object. It is as it was then.
+    pub fn set_on(&self, child: &mut impl Resource) -> Result<bool, OwnershipError> {
+        let shown = show(None, child.meta().namespace.as_deref(), child.meta().name.as_deref());
+        self.check(child.meta(), &shown)?;
+        let references = child.meta_mut().owner_references.get_or_insert_default();
+        if let Some(known) = references.iter_mut().find(|it| is_same_owner(it, &self.reference)) {
+            let is_changed = *known != self.reference;
+            known.clone_from(&self.reference);
+            return Ok(is_changed);
+        }
+        references.push(self.reference.clone());
+        Ok(true)
+    }
+
+    fn check(&self, child: &ObjectMeta, shown: &str) -> Result<(), OwnershipError> {
+        let (owner, child_shown) = (|| self.to_string(), || shown.to_owned());
+        if let Some(namespace) = &self.namespace {
+            match child.namespace.as_deref().filter(|it| !it.is_empty()) {
+                None => {
+                    return Err(OwnershipError::NoNamespace { owner: owner(), child: child_shown() });
+                }
+                Some(other) if other != namespace => {
+                    return Err(OwnershipError::CrossNamespace { owner: owner(), child: child_shown() });
+                }
+                Some(_) => {}
+            }
+        }
+        let controller = controller_in(child).filter(|_| self.reference.controller == Some(true));
+        match controller {
+            Some(controller) if !is_same_owner(controller, &self.reference) => {
+                Err(OwnershipError::AlreadyControlled {
+                    child: child_shown(),
+                    controller: format!("{} {}", controller.kind, controller.name),
+                    owner: owner(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&show(Some(&self.reference.kind), self.namespace.as_deref(), Some(&self.reference.name)))
+    }
+}
+
+/// Makes `owner` the controller of `child`: short for [`Owner::controller`] and [`Owner::set_on`]. Whether the child is
+/// another now.
+///
+/// # Errors
+/// When the owner cannot own the child, or the child has another controller.
+pub fn set_controller_reference(
+    owner: &impl ToReference,
+    child: &mut impl Resource,
+) -> Result<bool, OwnershipError> {
+    Owner::controller(owner)?.set_on(child)
+}
+
+/// Makes `owner` one of the owners of `child`: short for [`Owner::plain`] and [`Owner::set_on`]. Whether the child is another
+/// now.
+///
+/// # Errors
+/// When the owner cannot own the child.
+pub fn set_owner_reference(
+    owner: &impl ToReference,
+    child: &mut impl Resource,
+) -> Result<bool, OwnershipError> {
+    Owner::plain(owner)?.set_on(child)
+}
+
+/// Removes the references of `child` to `owner`, whether that is its controller or not. Whether there was one.
+pub fn remove_owner_reference(owner: &impl ToReference, child: &mut impl Resource) -> bool {
+    let owner = owner.to_reference();
+    remove(child, |reference| refers_to(reference, &owner))
+}
+
+/// Removes the reference of `child` to `owner` if that is its controller. Whether it was.
+pub fn remove_controller_reference(owner: &impl ToReference, child: &mut impl Resource) -> bool {
+    let owner = owner.to_reference();
+    remove(child, |reference| reference.controller == Some(true) && refers_to(reference, &owner))
+}
+
+/// Whether this very `owner` is one of the owners of `child`.
+#[must_use]
+pub fn has_owner_reference(owner: &impl ToReference, child: &impl Resource) -> bool {
+    let uid = owner.to_reference().uid;
+    let references = child.meta().owner_references.iter().flatten();
+    uid.is_some_and(|uid| references.into_iter().any(|reference| reference.uid == uid))
+}
+
+/// Whether this very `owner` is the controller of `child`.
+#[must_use]
+pub fn is_controlled_by(child: &impl Resource, owner: &impl ToReference) -> bool {
+    let uid = owner.to_reference().uid;
+    controller_of(child).is_some_and(|controller| Some(&controller.uid) == uid.as_ref())
+}
+
+/// The reference to the controller of an object, if it has one.
+#[must_use]
+pub fn controller_of<K: Resource>(child: &K) -> Option<&OwnerReference> {
+    controller_in(child.meta())
+}
+
+/// A new object of this name that `owner` controls, in its namespace if there are namespaces for its kind. It is not in the
+/// API server yet: give it to [`Client::ensure`](crate::Client::ensure), which takes what this returns as it is.
+///
+/// If the owner is in no namespace and the child has to be in one, that is to be set.
+///
+/// # Errors
+/// When the owner has no kind, name or uid, or is in a namespace and the kind is not.
+pub fn child<K>(owner: &impl ToReference, name: impl Into<String>) -> Result<K, OwnershipError>
+where
+    K: Resource<DynamicType = (), Scope: 'static> + Default,
+{
+    let owner = Owner::controller(owner)?;
+    let mut child = K::default();
+    let meta = child.meta_mut();
+    meta.name = Some(name.into());
+    if std::any::TypeId::of::<K::Scope>() == std::any::TypeId::of::<NamespaceResourceScope>() {
+        meta.namespace.clone_from(&owner.namespace);
+    }
+    let shown = show(Some(&K::kind(&())), meta.namespace.as_deref(), meta.name.as_deref());
+    owner.check(meta, &shown)?;
+    meta.owner_references = Some(vec![owner.reference]);
+    Ok(child)
+}
+
+/// As [`child`], with a name that is the owner's and a suffix: `blog-web` for the suffix `web` of the owner `blog`.
+///
+/// # Errors
+/// As [`child`].
+pub fn child_with_suffix<K>(owner: &impl ToReference, suffix: &str) -> Result<K, OwnershipError>
+where
+    K: Resource<DynamicType = (), Scope: 'static> + Default,
+{
+    let name = owner.to_reference().name.unwrap_or_default();
+    child(owner, format!("{name}-{suffix}"))
+}
+
+fn controller_in(child: &ObjectMeta) -> Option<&OwnerReference> {
+    child.owner_references.iter().flatten().find(|reference| reference.controller == Some(true))
+}
+
+fn remove(child: &mut impl Resource, is_gone: impl Fn(&OwnerReference) -> bool) -> bool {
+    let meta = child.meta_mut();
+    let Some(references) = &mut meta.owner_references else { return false };
+    let before = references.len();
+    references.retain(|reference| !is_gone(reference));
+    let is_changed = references.len() != before;
+    if references.is_empty() {
+        meta.owner_references = None;
+    }
+    is_changed
+}
+
+fn refers_to(reference: &OwnerReference, owner: &ObjectReference) -> bool {
+    group(&reference.api_version) == group(owner.api_version.as_deref().unwrap_or_default())
+        && Some(&reference.kind) == owner.kind.as_ref()
+        && Some(&reference.name) == owner.name.as_ref()
+}
+
+fn is_same_owner(one: &OwnerReference, other: &OwnerReference) -> bool {
+    group(&one.api_version) == group(&other.api_version) && one.kind == other.kind && one.name == other.name
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
+/// `Kind namespace/name`, as far as it is known.
+fn show(kind: Option<&str>, namespace: Option<&str>, name: Option<&str>) -> String {
+    let (kind, name) = (kind.unwrap_or("object"), name.unwrap_or("without a name"));
+    match namespace.filter(|it| !it.is_empty()) {
+        Some(namespace) => format!("{kind} {namespace}/{name}"),
+        None => format!("{kind} {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! The API server is away, slow, or says no.
+
+use std::num::NonZero;
+
+use bowline_apiserver::{Verb, Verdict};
+use bowline_machinery::{GroupResource, Status};
+use bowline_runtime::{ApiSink, Broadcaster, EventType};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+
+use crate::world::{World, counts};
+
+fn events_resource() -> GroupResource {
+    GroupResource::new("events.k8s.io", "events")
+}
+
+#[test]
+fn the_recorder_under_an_event_storm_while_the_api_server_is_away() {
+    World::run(|world| async move {
+        let cluster = world.cluster();
+        let recorder = cluster.recorder("test");
+        world.leave();
+        let mut maps = Vec::new();
+        for number in 0..1500 {
+            maps.push(world.map(&format!("map-{number}")).await);
+        }
+        let before = world.clock.now();
+        for _ in 0..20 {
+            for map in &maps {
+                recorder.event(map, EventType::Warning, "Storm", "it blows");
+            }
+        }
+        assert_eq!(world.clock.now(), before, "nobody waited");
+        world.pass(60).await;
+        assert!(counts(&cluster).retried > 3, "{:?}", counts(&cluster));
+        // 1000 wait, and one is on its way; the others were told when there was no room, each time.
+        assert_eq!(counts(&cluster).sent, 0);
+        let dropped = counts(&cluster).dropped;
+        assert!((499 * 20..=500 * 20).contains(&dropped), "{dropped}");
+        world.heal();
+        world.pass(15).await;
+        let events = world.events().await;
+        assert!((1000..=1001).contains(&events.len()), "{}", events.len());
+        assert!(events.iter().all(|event| event.series.as_ref().unwrap().count == 20));
+        let counts = counts(&cluster);
+        assert_eq!((counts.failed, counts.filtered), (0, 0));
+        assert_eq!(counts.recorded, 30_000);
+    });
+}
+
+#[test]
+fn an_event_waits_for_the_server_and_is_written_once() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        world.leave();
+        cluster.recorder("test").event(&map, EventType::Normal, "Synced", "late");
+        world.pass(50).await;
+        world.heal();
+        world.pass(13).await;
+        assert_eq!(world.events().await.len(), 1);
+        assert_eq!(counts(&cluster).sent, 1);
+        let tries = world.calls().len();
+        assert!((5..=6).contains(&tries), "{tries} tries in 50 s");
+    });
+}
+
+#[test]
+fn an_event_is_given_up_after_twelve_tries_and_the_next_has_its_own() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        world.leave();
+        cluster.recorder("test").event(&map, EventType::Normal, "First", "lost");
+        cluster.recorder("test").event(&map, EventType::Normal, "Second", "kept");
+        world.pass(12 * 13).await;
+        assert_eq!(counts(&cluster).failed, 1);
+        world.heal();
+        world.pass(13).await;
+        let events = world.events().await;
+        assert_eq!(events.iter().map(|it| it.reason.as_deref().unwrap()).collect::<Vec<_>>(), ["Second"]);
+        assert!(world.calls().len() > 12);
+    });
+}
+
+#[test]
+fn an_overloaded_server_is_asked_again() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        let mut answers = vec![
+            Verdict::Fail(Status::too_many_requests("slow down", 1)),
+            Verdict::Fail(Status::internal("no leader")),
+        ];
+        world.before(move |_| answers.pop().unwrap_or_default());
+        cluster.recorder("test").event(&map, EventType::Normal, "Synced", "late");
+        world.pass(30).await;
+        assert_eq!((world.events().await.len(), counts(&cluster).retried), (1, 2));
+    });
+}
+
+#[test]
+fn an_answer_that_was_lost_makes_no_second_event() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        let mut lost = 0;
+        world.committed(move |_| {
+            lost += 1;
+            if lost == 1 { Verdict::Disconnect } else { Verdict::Proceed }
+        });
+        let recorder = cluster.recorder("test");
+        recorder.event(&map, EventType::Normal, "Synced", "told");
+        world.settle().await;
+        recorder.event(&map, EventType::Normal, "Synced", "told");
+        world.pass(30).await;
+        let events = world.events().await;
+        assert_eq!((events.len(), events[0].series.as_ref().unwrap().count), (1, 2));
+        assert_eq!(counts(&cluster).failed, 0);
+    });
+}
+
+#[test]
+fn a_series_whose_event_is_gone_is_created_with_its_count() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        let recorder = cluster.recorder("test");
+        recorder.event(&map, EventType::Normal, "Synced", "told");
+        world.settle().await;
+        let name = world.events().await[0].metadata.name.clone().unwrap();
+        let api: Api<Event> = Api::namespaced(world.client.clone(), "default");
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+        recorder.event(&map, EventType::Normal, "Synced", "told");
+        world.settle().await;
+        let events = world.events().await;
+        assert_eq!(events[0].series.as_ref().unwrap().count, 2);
+        assert_eq!(world.calls(), [Verb::Create, Verb::Delete, Verb::Patch, Verb::Create]);
+    });
+}
+
+#[test]
+fn a_server_that_says_no_is_not_asked_again_and_the_next_event_is_written() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        let mut first = true;
+        world.before(move |_| {
+            let is_first = std::mem::replace(&mut first, false);
+            if is_first {
+                Verdict::Fail(Status::forbidden(&events_resource(), "", "no"))
+            } else {
+                Verdict::Proceed
+            }
+        });
+        cluster.recorder("test").event(&map, EventType::Normal, "First", "refused");
+        cluster.recorder("test").event(&map, EventType::Normal, "Second", "written");
+        world.settle().await;
+        assert_eq!(world.calls(), [Verb::Create, Verb::Create]);
+        assert_eq!((counts(&cluster).failed, counts(&cluster).sent), (1, 1));
+    });
+}
+
+#[test]
+fn events_of_a_namespace_that_goes_are_given_up() {
+    World::run(|world| async move {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some("short-lived".to_owned());
+        let namespaces: Api<Namespace> = Api::all(world.client.clone());
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        let mut map = world.map("a").await;
+        map.metadata.namespace = Some("short-lived".to_owned());
+        namespaces.delete("short-lived", &DeleteParams::default()).await.unwrap();
+        let cluster = world.cluster();
+        cluster.recorder("test").event(&map, EventType::Normal, "Late", "too late");
+        map.metadata.namespace = Some("never-was".to_owned());
+        cluster.recorder("test").event(&map, EventType::Normal, "Late", "too late");
+        world.pass(120).await;
+        assert_eq!((counts(&cluster).failed, counts(&cluster).retried), (2, 0));
+        assert_eq!(world.calls().len(), 2);
+    });
+}
+
+#[test]
+fn a_server_that_does_not_answer_holds_up_nobody_for_ever() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        // A sink of one's own stands in for a connection that hangs.
+        let hanging = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let sink = Hanging { inner: ApiSink::new(world.client.clone()), hangs: hanging.clone() };
+        let events = Broadcaster::builder(&world.spawner()).sink(sink).capacity(NonZero::new(1).unwrap());
+        let cluster = world.builder().events(events).build().unwrap();
+        cluster.start();
+        cluster.recorder("test").event(&map, EventType::Normal, "First", "hangs");
+        world.pass(29).await;
+        hanging.store(false, std::sync::atomic::Ordering::Relaxed);
+        world.pass(20).await;
+        assert_eq!(world.events().await.len(), 1);
+    });
+}
+
+struct Hanging {
+    inner: ApiSink,
+    hangs: std::sync::Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl bowline_runtime::Sink for Hanging {
+    fn name(&self) -> &'static str {
+        "hanging"
+    }
+
+    fn write<'a>(
+        &'a self,
+        event: &'a bowline_runtime::EventRecord,
+        earlier: bool,
+    ) -> bowline_runtime::SinkFuture<'a> {
+        if self.hangs.load(std::sync::atomic::Ordering::Relaxed) {
+            return Box::pin(std::future::pending());
+        }
+        self.inner.write(event, earlier)
+    }
+}
