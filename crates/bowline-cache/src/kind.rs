@@ -1,6 +1,6 @@
 //! What is cached, and in which form: a value, so that one program can hold one kind in several forms.
 
-use std::{any::TypeId, fmt, marker::PhantomData, sync::Arc};
+use std::{any::TypeId, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
 use kube::{
     Resource,
@@ -150,7 +150,14 @@ impl<K> Kind<K> {
     pub fn decode_answer(&self, bytes: &[u8], scratch: &mut Vec<u8>) -> Result<K, DecodeError> {
         (self.decode)(&self.resource, bytes, true, scratch).map_err(|error| {
             let problem = without_texts(&error.to_string());
-            DecodeError { kind: self.to_string(), namespace: None, name: None, problem }
+            let identity = Identity::read(bytes).ok();
+            let namespace = identity.as_ref().and_then(|identity| identity.namespace.clone());
+            DecodeError {
+                kind: self.to_string(),
+                namespace: namespace.map(Cow::into_owned),
+                name: identity.map(|identity| identity.name.into_owned()),
+                problem,
+            }
         })
     }
 

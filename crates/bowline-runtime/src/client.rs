@@ -1,5 +1,6 @@
 //! The client of an operator: reads come from the cache where the kind is declared, writes go to the API server.
 
+mod apply;
 mod binding;
 mod builder;
 mod delete;
@@ -9,6 +10,7 @@ mod options;
 mod patch;
 mod read_your_writes;
 mod request;
+mod retry;
 mod selection;
 mod subresource;
 mod writes;
@@ -26,7 +28,8 @@ use kube::core::object::HasStatus;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{MapperError, RestMapper};
+use crate::{MapperError, RestMapper, Scheme};
+pub use apply::Apply;
 use binding::{Binding, Bindings};
 pub use builder::ClientBuilder;
 pub use delete::{Delete, DeleteAllOf, Propagation};
@@ -92,6 +95,7 @@ struct Shared {
     kube: kube::Client,
     cache: Option<InformerCache>,
     clock: Clock,
+    scheme: Scheme,
     mapper: Arc<dyn RestMapper>,
     bindings: Bindings,
     on_warning: Option<WarningHook>,
@@ -118,6 +122,12 @@ impl Client {
         self.shared.cache.as_ref()
     }
 
+    /// Which types kinds have.
+    #[must_use]
+    pub fn scheme(&self) -> &Scheme {
+        &self.shared.scheme
+    }
+
     /// Where objects of a kind are served.
     #[must_use]
     pub fn mapper(&self) -> &dyn RestMapper {
@@ -142,12 +152,15 @@ impl Client {
         KindClient { client: self.clone(), binding: self.shared.bindings.typed() }
     }
 
-    /// A kind that is only known by its name, as the API server has it.
+    /// A kind that is only known by its name, as its type in the [scheme](Self::scheme) has it, or the API server.
     ///
     /// # Errors
     /// When there is none, or the server cannot be asked.
     pub async fn kind(&self, kind: &GroupVersionKind) -> Result<Kind<DynamicObject>, MapperError> {
-        Ok(self.shared.mapper.mapping(kind).await?.dynamic())
+        match self.shared.scheme.mapping(kind) {
+            Some(mapping) => Ok(mapping.dynamic()),
+            None => Ok(self.shared.mapper.mapping(kind).await?.dynamic()),
+        }
     }
 
     /// Reads of a kind in its form come from the cache from now on, unless it was said that they never do. An informer is
@@ -210,6 +223,12 @@ impl Client {
     /// When it is not there, or the server refuses it.
     pub async fn patch<K: Object>(&self, key: &ObjectKey, patch: &Patch) -> Result<K, ClientError> {
         self.typed().patch(key, patch).await
+    }
+
+    /// Applies an object on the server, which merges the fields that it has. Needs a [field owner](Self::field_owner).
+    /// Options are set on what this returns, which is then awaited: `client.apply(&object).force().await?`.
+    pub fn apply<'a, K: Object>(&self, object: &'a K) -> Apply<'a, K> {
+        self.typed().apply(object)
     }
 
     /// Deletes one object. Options are set on what this returns, which is then awaited:

@@ -1,17 +1,18 @@
 //! Everything that belongs to one API server, in one place.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, InformerCache, Kind};
+use bowline_cache::{CacheError, CacheOptions, InformerCache, Kind};
 use bowline_clock::{Clock, Spawner};
 use serde::de::DeserializeOwned;
 
 use crate::controller::{Claims, Controller, ControllerBuilder};
 use crate::{
     ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, Journal, LogSink, Metrics, Object,
-    Recorder,
+    Recorder, RestMapper, Scheme,
 };
 
 /// How long events are written when a cluster stops.
@@ -31,6 +32,8 @@ struct Inner {
     kube: kube::Client,
     cache: InformerCache,
     client: Client,
+    /// Of the kinds that are cached whether or not a controller watches them.
+    _informers: Vec<Kept>,
     metrics: Metrics,
     journal: Journal,
     events: Broadcaster,
@@ -49,13 +52,20 @@ pub struct ClusterBuilder {
     events: Option<BroadcasterBuilder>,
 }
 
-/// Tells a client of a kind that is cached.
-type Declare = Box<dyn FnOnce(&Client) + Send>;
+/// Tells a client of a kind that is cached, and gives what keeps its informer.
+type Declare = Box<dyn FnOnce(&Client, &InformerCache) -> Result<Kept, CacheError> + Send>;
+
+/// Keeps an informer.
+type Kept = Option<Box<dyn Any + Send + Sync>>;
 
 /// Why a cluster cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ClusterError {}
+pub enum ClusterError {
+    /// A kind that is to be cached cannot be, as the options of the cache are.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+}
 
 impl Cluster {
     /// A cluster with default options.
@@ -170,14 +180,22 @@ impl ClusterBuilder {
         self
     }
 
-    /// A kind is read from the cache, whether or not a controller watches it.
+    /// A kind is read from the cache, whether or not a controller watches it: its informer starts with the cluster.
     pub fn cached<K: Object>(self) -> Self {
         self.cached_kind(Kind::<K>::typed())
     }
 
-    /// A kind in any form is read from the cache, whether or not a controller watches it.
+    /// A kind in any form is read from the cache, whether or not a controller watches it: its informer starts with the
+    /// cluster.
     pub fn cached_kind<K: kube::Resource + Send + Sync + 'static>(mut self, kind: Kind<K>) -> Self {
-        self.cached.push(Box::new(move |client| client.declare(&kind)));
+        self.cached.push(Box::new(move |client, cache| {
+            client.declare(&kind);
+            // It may have been said that it is never read from there.
+            if !client.is_cached(&kind) {
+                return Ok(None);
+            }
+            Ok(Some(Box::new(cache.get_informer(&kind)?)))
+        }));
         self
     }
 
@@ -186,7 +204,18 @@ impl ClusterBuilder {
         self.client(ClientBuilder::uncached::<K>)
     }
 
-    /// Options of the client: dry run, field owner, mapper and others. Its cache and its clock are the cluster's.
+    /// Which types kinds have. None, by default: it is needed only by who starts from a kind.
+    pub fn scheme(self, scheme: Scheme) -> Self {
+        self.client(|client| client.scheme(scheme))
+    }
+
+    /// Knows where objects are served. By default the API server is asked, when it is needed.
+    pub fn mapper(self, mapper: Arc<dyn RestMapper>) -> Self {
+        self.client(|client| client.mapper(mapper))
+    }
+
+    /// Options of the client: dry run, field owner, barrier deadline and others. Its cache and its clock are the
+    /// cluster's.
     pub fn client(mut self, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
         self.client = options(self.client);
         self
@@ -212,9 +241,8 @@ impl ClusterBuilder {
     pub fn build(self) -> Result<Cluster, ClusterError> {
         let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
         let client = self.client.cache(cache.clone()).clock(self.spawner.clock().clone()).build();
-        for declare in self.cached {
-            declare(&client);
-        }
+        let informers =
+            self.cached.into_iter().map(|declare| declare(&client, &cache)).collect::<Result<_, _>>()?;
         let events = self.events.unwrap_or_else(|| {
             let api = ApiSink::new(self.kube.clone());
             Broadcaster::builder(&self.spawner).sink(api).sink(LogSink::new())
@@ -226,6 +254,7 @@ impl ClusterBuilder {
                 kube: self.kube,
                 cache,
                 client,
+                _informers: informers,
                 metrics: self.metrics,
                 journal: Journal::default(),
                 controllers: Claims::default(),

@@ -21,6 +21,7 @@ pub mod ownership;
 pub mod predicate;
 mod reconciler;
 mod request;
+mod scheme;
 pub mod source;
 pub mod transport;
 mod trigger;
@@ -29,7 +30,7 @@ mod watch;
 pub use action::Action;
 pub use change::{Change, ChangeKind};
 pub use client::{
-    Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
+    Apply, Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
     KindClient, KindStatusClient, KindSubresourceClient, Object, Operation, Patch, PatchError, PatchKind,
     Propagation, StatusClient, SubresourceClient, Verb, Warning,
 };
@@ -50,5 +51,6 @@ pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMap
 pub use metrics::Metrics;
 pub use reconciler::{IntoReconciler, ObjectReconciler, Reconciler};
 pub use request::Request;
+pub use scheme::{Decoded, Scheme, SchemeError};
 pub use trigger::{Cause, Trigger, Triggers};
 pub use watch::Watch;

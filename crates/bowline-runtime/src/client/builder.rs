@@ -12,7 +12,7 @@ use super::binding::Bindings;
 use super::options::Options;
 use super::request::Warning;
 use super::{Client, FieldValidation, Object, Shared, WarningHook};
-use crate::RestMapper;
+use crate::{RestMapper, Scheme};
 
 /// How long a read from the cache waits for a write, by default.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -23,6 +23,7 @@ pub struct ClientBuilder {
     kube: kube::Client,
     cache: Option<InformerCache>,
     clock: Clock,
+    scheme: Scheme,
     mapper: Option<Arc<dyn RestMapper>>,
     live: BTreeSet<(String, String)>,
     deadline: Duration,
@@ -36,6 +37,7 @@ impl ClientBuilder {
             kube,
             cache: None,
             clock: Clock::real(),
+            scheme: Scheme::new(),
             mapper: None,
             live: BTreeSet::new(),
             deadline: DEADLINE,
@@ -53,6 +55,12 @@ impl ClientBuilder {
     /// By which it waits. The real one, by default.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Which types kinds have. None, by default: it is needed only by who starts from a kind.
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
         self
     }
 
@@ -111,6 +119,7 @@ impl ClientBuilder {
                 kube: self.kube,
                 cache: self.cache,
                 clock: self.clock,
+                scheme: self.scheme,
                 mapper,
                 bindings,
                 on_warning: self.on_warning,

@@ -177,6 +177,9 @@ impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
             let problem = "a server knows no index and no limit: select by labels and fields";
             return Err(client.invalid(task, problem));
         }
+        if query.label_selector().is_nothing() {
+            return Ok(());
+        }
         let mut address = Address::new(client.kind().resource(), namespace.as_deref(), None);
         put_query(&mut address, &query);
         address.put_options(&client.client.options, false);

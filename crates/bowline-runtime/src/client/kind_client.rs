@@ -116,6 +116,9 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             };
             return found.map_err(|error| self.uncached(task, error.into()));
         }
+        if query.label_selector().is_nothing() {
+            return Ok(Vec::new());
+        }
         if let Some((index, _)) = query.indexes().first() {
             return Err(self.invalid(
                 task,
@@ -382,7 +385,7 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
     }
 
     /// An object as it is sent, which has to say what it is.
-    fn encode(&self, object: &K) -> serde_json::Result<Vec<u8>> {
+    pub(super) fn encode(&self, object: &K) -> serde_json::Result<Vec<u8>> {
         if let Some(object) = (object as &dyn Any).downcast_ref::<DynamicObject>()
             && object.types.is_none()
         {

@@ -1,12 +1,13 @@
 //! What stands behind an object's name in an address: its status, its scale and others.
 
-use bowline_cache::ObjectKey;
+use bowline_cache::{ObjectKey, without_managed_fields};
 use http::Method;
 use http_body_util::BodyExt as _;
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::apply::Apply;
 use super::error::{ClientError, Verb};
 use super::kind_client::{KindClient, Task};
 use super::patch::Patch;
@@ -37,6 +38,19 @@ pub struct KindStatusClient<K> {
 pub struct KindSubresourceClient<K> {
     client: KindClient<K>,
     name: String,
+}
+
+/// How something is asked for.
+struct Wire {
+    method: Method,
+    content_type: &'static str,
+    is_forced: bool,
+}
+
+impl Wire {
+    fn new(method: Method, content_type: &'static str) -> Self {
+        Self { method, content_type, is_forced: false }
+    }
 }
 
 impl Client {
@@ -83,6 +97,11 @@ impl StatusClient {
     pub async fn patch<K: Object>(&self, key: &ObjectKey, patch: &Patch) -> Result<K, ClientError> {
         self.client.typed::<K>().status().patch(key, patch).await
     }
+
+    /// Applies an object's status on the server.
+    pub fn apply<'a, K: Object>(&self, object: &'a K) -> Apply<'a, K> {
+        self.client.typed::<K>().status().apply(object)
+    }
 }
 
 impl<K: Resource + Send + Sync + 'static> KindStatusClient<K> {
@@ -102,6 +121,11 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindStatusClient<K> {
     /// As [`KindClient::update`].
     pub async fn update(&self, object: &K) -> Result<K, ClientError> {
         self.client.update_part(object, Some("status")).await
+    }
+
+    /// Applies an object's status on the server.
+    pub fn apply<'a>(&self, object: &'a K) -> Apply<'a, K> {
+        Apply::new(self.client.clone(), object, Some("status"))
     }
 }
 
@@ -149,6 +173,20 @@ impl SubresourceClient {
     ) -> Result<S, ClientError> {
         self.client.typed::<K>().subresource(&*self.name).patch(key, patch).await
     }
+
+    /// Applies it on the server, and returns it as the server has it. Needs a [field owner](Client::field_owner). It takes
+    /// fields over from their owners if it is `forced`.
+    ///
+    /// # Errors
+    /// As [`KindClient::apply`].
+    pub async fn apply<K: Object, S: Serialize + DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        body: &S,
+        forced: bool,
+    ) -> Result<S, ClientError> {
+        self.client.typed::<K>().subresource(&*self.name).apply(key, body, forced).await
+    }
 }
 
 impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
@@ -157,7 +195,7 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
     /// # Errors
     /// When it is not there or cannot be read as an `S`.
     pub async fn get<S: DeserializeOwned>(&self, key: &ObjectKey) -> Result<S, ClientError> {
-        self.ask(Verb::Get, Method::GET, key, "", Vec::new()).await
+        self.ask(Verb::Get, Wire::new(Method::GET, ""), key, Vec::new()).await
     }
 
     /// Creates it, and returns what the server answers.
@@ -170,7 +208,7 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
         body: &impl Serialize,
     ) -> Result<S, ClientError> {
         let body = self.encode(Verb::Create, key, body)?;
-        self.ask(Verb::Create, Method::POST, key, "application/json", body).await
+        self.ask(Verb::Create, Wire::new(Method::POST, "application/json"), key, body).await
     }
 
     /// Replaces it, and returns it as the server has it.
@@ -183,7 +221,7 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
         body: &S,
     ) -> Result<S, ClientError> {
         let body = self.encode(Verb::Update, key, body)?;
-        self.ask(Verb::Update, Method::PUT, key, "application/json", body).await
+        self.ask(Verb::Update, Wire::new(Method::PUT, "application/json"), key, body).await
     }
 
     /// Changes it, and returns it as the server has it.
@@ -191,15 +229,38 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
     /// # Errors
     /// As [`KindClient::patch`].
     pub async fn patch<S: DeserializeOwned>(&self, key: &ObjectKey, patch: &Patch) -> Result<S, ClientError> {
-        self.ask(Verb::Patch, Method::PATCH, key, patch.content_type(), patch.body().to_vec()).await
+        self.ask(Verb::Patch, Wire::new(Method::PATCH, patch.content_type()), key, patch.body().to_vec())
+            .await
+    }
+
+    /// Applies it on the server, and returns it as the server has it. Needs a [field owner](Client::field_owner). It takes
+    /// fields over from their owners if it is `forced`.
+    ///
+    /// # Errors
+    /// As [`KindClient::apply`].
+    pub async fn apply<S: Serialize + DeserializeOwned>(
+        &self,
+        key: &ObjectKey,
+        body: &S,
+        forced: bool,
+    ) -> Result<S, ClientError> {
+        let task = Task { verb: Verb::Apply, key: Some(key), subresource: Some(&self.name) };
+        if self.client.client.options.field_owner.is_none() {
+            let problem = "a server-side apply needs an owner of the fields: use `Client::field_owner`";
+            return Err(self.client.invalid(task, problem));
+        }
+        let body = self.encode(Verb::Apply, key, body)?;
+        let body = without_managed_fields(&body, &mut Vec::new()).to_vec();
+        let how =
+            Wire { method: Method::PATCH, content_type: "application/apply-patch+yaml", is_forced: forced };
+        self.ask(Verb::Apply, how, key, body).await
     }
 
     async fn ask<S: DeserializeOwned>(
         &self,
         verb: Verb,
-        method: Method,
+        how: Wire,
         key: &ObjectKey,
-        content_type: &'static str,
         body: Vec<u8>,
     ) -> Result<S, ClientError> {
         let client = &self.client;
@@ -209,6 +270,10 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
         if verb != Verb::Get {
             address.put_options(&client.client.options, true);
         }
+        if how.is_forced {
+            address.put("force", "true");
+        }
+        let Wire { method, content_type, .. } = how;
         let request = Request { method, address, accept: "application/json", content_type, body };
         let body = client.send(task, request).await?;
         let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();

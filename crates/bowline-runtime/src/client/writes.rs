@@ -238,6 +238,13 @@ impl Writes {
     }
 }
 
+#[cfg(test)]
+impl std::fmt::Debug for Writes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.lock().pending.iter()).finish()
+    }
+}
+
 impl Pending {
     fn new(since: Instant) -> Self {
         Self {
@@ -281,8 +288,18 @@ impl Pending {
                 self.is_exact &= is_exact;
                 self.may_be_absent &= may_be_absent;
             }
-            Some(known) if !newest.is_after(known) => return,
-            _ => {
+            Some(known) if !newest.is_after(known) => {
+                if *self.uid != *uid {
+                    self.end(uid);
+                }
+                return;
+            }
+            known => {
+                // Of two that have the name, the older has ended.
+                if known.is_some() && *self.uid != *uid {
+                    let ended = std::mem::take(&mut self.uid);
+                    self.end(&ended);
+                }
                 self.newest = Some(newest);
                 self.is_exact = is_exact;
                 self.uid = uid.into();
@@ -343,3 +360,6 @@ impl Pending {
         self.gone.iter().any(|gone| **gone == *uid)
     }
 }
+
+#[cfg(test)]
+mod tests;

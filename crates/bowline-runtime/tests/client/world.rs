@@ -109,9 +109,8 @@ impl World {
         let asked = std::mem::take(&mut self.standing.lock().asked);
         let words = asked.iter().map(|call| {
             let verb = format!("{:?}", call.verb).to_lowercase();
-            let name = call.name.iter().chain(&call.subresource);
-            let rest = name.map(|part| format!(" {part}")).collect::<String>();
-            format!("{verb} {}{rest}", call.resource)
+            let parts = [Some(&verb), Some(&call.resource), call.name.as_ref(), call.subresource.as_ref()];
+            parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
         });
         words.collect()
     }

@@ -1,0 +1,51 @@
+//! Doing something again that failed because somebody else was faster.
+
+use std::time::Duration;
+
+use super::Client;
+use super::error::Conflict;
+
+/// How often it is tried, and how long it rests in between: as client-go's `DefaultRetry`.
+const TRIES: u32 = 5;
+const REST: Duration = Duration::from_millis(10);
+
+impl Client {
+    /// Does something until there is no conflict, five times at most, with a short rest in between.
+    ///
+    /// What is done has to read the object anew each time. It may read it from the cache: after a conflict, a read of that
+    /// object waits for the version that it was about.
+    ///
+    /// ```
+    /// # use bowline_runtime::{Client, ClientError};
+    /// # use bowline_cache::ObjectKey;
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # async fn example(client: Client, key: ObjectKey) -> Result<(), ClientError> {
+    /// client
+    ///     .retry_on_conflict(async || {
+    ///         let mut map = (*client.get::<ConfigMap>(&key).await?).clone();
+    ///         map.data.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
+    ///         client.update(&map).await
+    ///     })
+    ///     .await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The last conflict, or whatever else goes wrong.
+    pub async fn retry_on_conflict<T, E: Conflict>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T, E>,
+    ) -> Result<T, E> {
+        for _ in 1..TRIES {
+            match attempt().await {
+                Err(error) if error.is_conflict() => {
+                    let jitter = 1.0 + 0.1 * self.clock().rng().unit();
+                    self.clock().sleep(REST.mul_f64(jitter)).await;
+                }
+                done => return done,
+            }
+        }
+        attempt().await
+    }
+}

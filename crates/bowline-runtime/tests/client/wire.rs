@@ -1,0 +1,279 @@
+//! What goes over the wire, seen by a server that only listens.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bowline_cache::{Kind, ListQuery};
+use bowline_clock::Simulation;
+use bowline_machinery::{FieldSelector, LabelSelector};
+use bowline_runtime::{Client, ClientBuilder, FieldValidation, Patch, Propagation};
+use http::{Request, Response};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::client::Body;
+use kube::core::PartialObjectMeta;
+use serde_json::{Value, json};
+
+use crate::world::{key, map};
+
+/// A server that answers everything alike, and what it was asked.
+#[derive(Clone, Default)]
+struct Listener {
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Asked {
+    method: String,
+    uri: String,
+    accept: String,
+    content_type: String,
+    body: Value,
+}
+
+impl Listener {
+    fn client(&self, answer: Value) -> ClientBuilder {
+        let asked = self.asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (asked, answer) = (asked.clone(), answer.to_string());
+            async move {
+                let (parts, body) = request.into_parts();
+                let header = |name| {
+                    let value =
+                        parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+                    value.unwrap_or_default().to_owned()
+                };
+                let body = body.collect_bytes().await.expect("a body");
+                asked.lock().expect("nobody panics with it").push(Asked {
+                    method: parts.method.to_string(),
+                    uri: parts.uri.to_string(),
+                    accept: header("accept"),
+                    content_type: header("content-type"),
+                    body: serde_json::from_slice(&body).unwrap_or_default(),
+                });
+                let response = Response::builder()
+                    .header("warning", r#"299 - "be careful""#)
+                    .header("warning", r#"299 - "twice \"over\"""#)
+                    .body(Body::from(answer.into_bytes()));
+                Ok::<_, Infallible>(response.expect("an answer"))
+            }
+        });
+        Client::builder(kube::Client::new(service, "default"))
+    }
+
+    fn last(&self) -> Asked {
+        self.asked.lock().expect("nobody panics with it").last().cloned().expect("something was asked")
+    }
+
+    fn count(&self) -> usize {
+        self.asked.lock().expect("nobody panics with it").len()
+    }
+}
+
+fn stored() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"},
+    })
+}
+
+/// Runs a test with a client of a server that only listens.
+fn listen<F: Future<Output = ()>>(test: impl FnOnce(Client, Listener) -> F) {
+    Simulation::new(1).run(|clock| async move {
+        let listener = Listener::default();
+        let client = listener.client(stored()).clock(clock).build();
+        test(client, listener).await;
+    });
+}
+
+#[test]
+fn an_apply_says_who_owns_the_fields() {
+    listen(|client, listener| async move {
+        let error = client.apply(&map("a", "1")).await.unwrap_err();
+        assert!(error.to_string().contains("Client::field_owner"), "{error}");
+        assert_eq!(listener.count(), 0, "nothing was sent");
+        let mut object = map("a", "1");
+        object.metadata.managed_fields = Some(Vec::new());
+        client.field_owner("my operator").apply(&object).force().await.unwrap();
+        let asked = listener.last();
+        assert_eq!(asked.method, "PATCH");
+        assert_eq!(asked.uri, "/api/v1/namespaces/default/configmaps/a?fieldManager=my+operator&force=true");
+        assert_eq!(asked.content_type, "application/apply-patch+yaml");
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "1"},
+            "metadata": {"name": "a", "namespace": "default"},
+        });
+        assert_eq!(asked.body, expected);
+        client.field_owner("o").apply(&object).await.unwrap();
+        assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a?fieldManager=o");
+        client.field_owner("o").status().apply(&object).await.unwrap();
+        assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a/status?fieldManager=o");
+        let scale = client.field_owner("o").subresource("scale");
+        let answer: Value =
+            scale.apply::<Deployment, _>(&key("a"), &json!({"kind": "Scale"}), true).await.unwrap();
+        assert_eq!(answer, stored());
+        let asked = listener.last();
+        assert_eq!(
+            asked.uri,
+            "/apis/apps/v1/namespaces/default/deployments/a/scale?fieldManager=o&force=true"
+        );
+        assert_eq!(asked.content_type, "application/apply-patch+yaml");
+    });
+}
+
+#[test]
+fn wrappers_are_in_the_query_of_writes_and_not_of_reads() {
+    listen(|client, listener| async move {
+        let client = client.dry_run().field_owner("o").field_validation(FieldValidation::Strict);
+        let query = "?dryRun=All&fieldManager=o&fieldValidation=Strict";
+        client.create(&map("a", "1")).await.unwrap();
+        assert_eq!(listener.last().uri, format!("/api/v1/namespaces/default/configmaps{query}"));
+        client.update(&map("a", "1")).await.unwrap();
+        assert_eq!(listener.last().uri, format!("/api/v1/namespaces/default/configmaps/a{query}"));
+        client.status().update(&map("a", "1")).await.unwrap();
+        assert_eq!(listener.last().uri, format!("/api/v1/namespaces/default/configmaps/a/status{query}"));
+        client.patch::<ConfigMap>(&key("a"), &Patch::strategic(&json!({})).unwrap()).await.unwrap();
+        let asked = listener.last();
+        assert_eq!(asked.uri, format!("/api/v1/namespaces/default/configmaps/a{query}"));
+        assert_eq!(asked.content_type, "application/strategic-merge-patch+json");
+        client.delete::<ConfigMap>(&key("a")).await.unwrap();
+        assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a?dryRun=All");
+        client.get::<ConfigMap>(&key("a")).await.unwrap();
+        assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a");
+    });
+}
+
+#[test]
+fn a_deletion_says_what_it_is_told_to() {
+    listen(|client, listener| async move {
+        client.delete::<ConfigMap>(&key("a")).await.unwrap();
+        assert_eq!(listener.last().body, Value::Null);
+        client
+            .delete::<ConfigMap>(&key("a"))
+            .propagation(Propagation::Foreground)
+            .grace_period(std::time::Duration::from_secs(3))
+            .uid("u")
+            .resource_version("7")
+            .await
+            .unwrap();
+        let expected = json!({
+            "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 3,
+            "propagationPolicy": "Foreground", "preconditions": {"uid": "u", "resourceVersion": "7"},
+        });
+        assert_eq!(listener.last().body, expected);
+        let object: ConfigMap = serde_json::from_value(stored()).unwrap();
+        client.delete_object(&object).await.unwrap();
+        assert_eq!(listener.last().body["preconditions"], json!({"uid": "u"}));
+        let labels = LabelSelector::parse("app in (a,b)").unwrap();
+        let query = ListQuery::new().in_namespace("web").labels(labels);
+        client.delete_all_of::<ConfigMap>(&query).propagation(Propagation::Orphan).await.unwrap();
+        let asked = listener.last();
+        assert_eq!(asked.uri, "/api/v1/namespaces/web/configmaps?labelSelector=app+in+%28a%2Cb%29");
+        assert_eq!((asked.method.as_str(), &asked.body["propagationPolicy"]), ("DELETE", &json!("Orphan")));
+    });
+}
+
+#[test]
+fn what_would_touch_more_than_is_meant_is_not_sent() {
+    listen(|client, listener| async move {
+        // An empty name would delete them all.
+        for name in ["", "..", "a/b", "a?x=y"] {
+            let error = client.delete::<ConfigMap>(&key(name)).await.unwrap_err();
+            assert!(error.to_string().contains("no name"), "{error}");
+            client.get::<ConfigMap>(&key(name)).await.unwrap_err();
+        }
+        client.delete_all_of::<ConfigMap>(&ListQuery::new()).await.unwrap_err();
+        let one = ListQuery::new().in_namespace("default").limit(1);
+        client.delete_all_of::<ConfigMap>(&one).await.unwrap_err();
+        let nothing = ListQuery::new().in_namespace("default").labels(LabelSelector::nothing());
+        client.delete_all_of::<ConfigMap>(&nothing).await.unwrap();
+        assert!(client.list::<ConfigMap>(&nothing).await.unwrap().is_empty());
+        let mut homeless = map("a", "1");
+        homeless.metadata.namespace = None;
+        let error = client.create(&homeless).await.unwrap_err();
+        assert!(error.to_string().contains("Client::namespaced"), "{error}");
+        assert_eq!(listener.count(), 0, "nothing was sent");
+    });
+}
+
+#[test]
+fn a_client_of_one_namespace_stays_in_it() {
+    listen(|client, listener| async move {
+        let client = client.namespaced("default");
+        let mut homeless = map("a", "1");
+        homeless.metadata.namespace = None;
+        client.create(&homeless).await.unwrap();
+        assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps");
+        client.get::<ConfigMap>(&bowline_cache::ObjectKey::cluster("a")).await.unwrap();
+        assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a");
+        let before = listener.count();
+        let other = bowline_cache::ObjectKey::new("other", "a");
+        let error = client.get::<ConfigMap>(&other).await.unwrap_err();
+        assert!(error.to_string().contains("limited to namespace default"), "{error}");
+        client.list::<ConfigMap>(&ListQuery::new().in_namespace("other")).await.unwrap_err();
+        assert_eq!(listener.count(), before, "nothing was sent");
+        // The answer is no node, and it was asked for.
+        client.get::<Node>(&other).await.unwrap_err();
+        assert_eq!(listener.last().uri, "/api/v1/nodes/a");
+    });
+}
+
+#[test]
+fn selectors_and_limits_of_a_live_list_are_the_servers_to_follow() {
+    Simulation::new(1).run(|clock| async move {
+        let listener = Listener::default();
+        let list = json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [
+            {"metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}},
+            {"metadata": {"name": "b", "namespace": "default", "uid": "v", "resourceVersion": "8"}},
+        ]});
+        let client = listener.client(list).clock(clock).build();
+        let query = ListQuery::new()
+            .labels(LabelSelector::parse("app=web").unwrap())
+            .fields(FieldSelector::parse("metadata.name!=c").unwrap())
+            .limit(1);
+        assert_eq!(client.list::<ConfigMap>(&query).await.unwrap().len(), 1);
+        let asked = listener.last();
+        assert_eq!(asked.uri, "/api/v1/configmaps?labelSelector=app%3Dweb&fieldSelector=metadata.name%21%3Dc&limit=1");
+        let error = client.list::<ConfigMap>(&ListQuery::new().index("node", "a")).await.unwrap_err();
+        assert!(error.to_string().contains("index \"node\" is in the cache"), "{error}");
+        let names = client.of(&Kind::<PartialObjectMeta<ConfigMap>>::metadata());
+        assert_eq!(names.list(&ListQuery::new()).await.unwrap().len(), 2);
+        assert!(listener.last().accept.contains("as=PartialObjectMetadataList"));
+    });
+}
+
+#[test]
+fn metadata_alone_is_patched_and_never_written_whole() {
+    listen(|client, listener| async move {
+        let names = client.of(&Kind::<PartialObjectMeta<ConfigMap>>::metadata());
+        let object = names.get(&key("a")).await.unwrap();
+        assert!(listener.last().accept.contains("as=PartialObjectMetadata;"));
+        let before = listener.count();
+        for refused in [names.create(&object).await, names.update(&object).await] {
+            assert!(refused.unwrap_err().to_string().contains("use a patch"));
+        }
+        assert_eq!(listener.count(), before, "nothing was sent");
+        let patch = Patch::merge(&json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
+        names.patch(&key("a"), &patch).await.unwrap();
+        assert!(listener.last().accept.contains("as=PartialObjectMetadata;"));
+    });
+}
+
+#[test]
+fn what_the_server_warns_of_is_told() {
+    Simulation::new(1).run(|clock| async move {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell = told.clone();
+        let client = Listener::default()
+            .client(stored())
+            .clock(clock)
+            .on_warning(move |warning| {
+                tell.lock().unwrap().push(format!("{}: {}", warning.operation, warning.text));
+            })
+            .build();
+        client.update(&map("a", "1")).await.unwrap();
+        let told = told.lock().unwrap().clone();
+        let place = "update configmaps (v1) default/a";
+        assert_eq!(told, [format!("{place}: be careful"), format!("{place}: twice \"over\"")]);
+    });
+}
