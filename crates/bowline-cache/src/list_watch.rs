@@ -126,6 +126,13 @@ impl ListWatchError {
             && (says_so(&status.message) || causes.into_iter().any(|cause| says_so(&cause.reason)))
     }
 
+    /// How long the server asks to be left alone.
+    pub(crate) fn retry_after(&self) -> Duration {
+        let Self::Status(status) = self else { return Duration::ZERO };
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        Duration::from_secs(seconds.into())
+    }
+
     /// The server will not answer this request, now or later: it does not know or allow what is asked for. Not so when it is
     /// only busy.
     pub(crate) fn is_about_request(&self) -> bool {

@@ -43,6 +43,9 @@ const BROKEN_OFF: u32 = 3;
 /// If a watch cannot go on so soon after a list, another list at once would not help either.
 const LIST_PAYS: Duration = Duration::from_secs(30);
 
+/// A server that asks to be left alone for longer than this is asked again all the same.
+const ASKED: Duration = Duration::from_secs(120);
+
 /// So many events of a watch are gathered before somebody is told of them, if they are there at once. Less than what makes
 /// a handler that is busy with some count as one that falls behind.
 const GATHERED: usize = 256;
@@ -255,8 +258,14 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
 
     /// What to do when a list failed.
     fn list_failed(&mut self, way: Way, error: &ListWatchError) -> State {
-        self.report(error);
         let is_of_version = error.is_expired() || error.is_too_large_version();
+        let is_unknown = matches!(error.code(), Some(400 | 405 | 406 | 415 | 422)) && !is_of_version;
+        if way == Way::Streaming && is_unknown {
+            // Nothing is wrong with a server that is older than this way to list.
+            tracing::debug!(%error, "the server does not stream lists; asking for one");
+        } else {
+            self.report(error);
+        }
         let next = match way {
             // Not every server knows this, and not everybody who may list may watch.
             Way::Streaming if error.is_about_request() => {
@@ -265,7 +274,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                     self.version = None;
                     return State::List(Way::Pages);
                 }
-                if matches!(error.code(), Some(400 | 405 | 406 | 415 | 422)) {
+                if is_unknown {
                     // It will not know it next time either.
                     self.settings.streaming = false;
                 }
@@ -286,7 +295,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             (Way::Streaming, ListWatchError::Silent(_) | ListWatchError::Malformed(_)) => Way::AtLeast,
             _ => self.first_way(),
         };
-        State::Wait { pause: self.backoff.next(), then: Box::new(State::List(again)) }
+        State::Wait { pause: self.pause(error), then: Box::new(State::List(again)) }
+    }
+
+    /// How long to wait after a failure: as long as the server asks for, if that is longer than it would be anyway.
+    fn pause(&mut self, error: &ListWatchError) -> Duration {
+        self.backoff.next().max(error.retry_after().min(ASKED))
     }
 
     /// What to do when a watch could not be opened.
@@ -301,7 +315,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         } else {
             State::Watch { version }
         };
-        State::Wait { pause: self.backoff.next(), then: Box::new(again) }
+        State::Wait { pause: self.pause(error), then: Box::new(again) }
     }
 
     /// What to do when an open watch is over.
@@ -326,7 +340,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                 }
                 self.broken_off += 1;
                 let again = if self.broken_off >= BROKEN_OFF { State::List(self.first_way()) } else { again };
-                State::Wait { pause: self.backoff.next(), then: Box::new(again) }
+                State::Wait { pause: self.pause(&error), then: Box::new(again) }
             }
         }
     }

@@ -16,7 +16,7 @@ use super::build;
 use super::error::RealError;
 use super::home::Home;
 
-/// What cargo runs: what an API server does, and what informers, caches, test environments and the examples make of one. The
+/// What cargo runs: what an API server does, and what informers, caches, operators, test environments and the examples make of one. The
 /// tests find the plane by [`KUBECONFIG`].
 const TESTS: &[&str] = &[
     "test",

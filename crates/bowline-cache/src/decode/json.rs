@@ -112,6 +112,24 @@ impl Text<'_> {
     }
 }
 
+/// What a text with escapes says, if they are the usual ones. It says less than it is long.
+fn unescaped(mut text: &str) -> Option<String> {
+    let mut unescaped = String::with_capacity(text.len());
+    while let Some(at) = memchr::memchr(b'\\', text.as_bytes()) {
+        unescaped.push_str(text.get(..at)?);
+        unescaped.push(match text.as_bytes().get(at + 1)? {
+            b'n' => '\n',
+            b't' => '\t',
+            b'r' => '\r',
+            plain @ (b'"' | b'\\' | b'/') => char::from(*plain),
+            _ => return None,
+        });
+        text = text.get(at + 2..)?;
+    }
+    unescaped.push_str(text);
+    Some(unescaped)
+}
+
 enum Number {
     Natural(u64),
     Negative(i64),
@@ -190,6 +208,9 @@ impl<'de> Json<'de> {
         let end = self.at;
         self.at += 1;
         if has_escapes {
+            if let Some(text) = self.text.get(start..end).and_then(unescaped) {
+                return Ok(Text::Escaped(text));
+            }
             let quoted = self.text.get(start - 1..self.at).ok_or(Unsure)?;
             return serde_json::from_str(quoted).map(Text::Escaped).map_err(|_| Unsure);
         }

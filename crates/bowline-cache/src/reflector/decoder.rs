@@ -19,7 +19,7 @@ use crate::set_aside::Shelf;
 use bowline_machinery::ObjectKey;
 
 /// A list is decoded in batches of about so many bytes, each off the async threads, while the next one is read.
-const BATCH: usize = 256 * 1024;
+const BATCH: usize = 512 * 1024;
 
 /// What is smaller than this is decoded where it is: handing it over would cost more.
 const INLINE: usize = 32 * 1024;
@@ -128,6 +128,9 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
 
     /// The very object, if it is there already.
     fn known(&self, identity: &Identity<'_>) -> Option<Arc<K>> {
+        if self.indexer.is_empty() {
+            return None;
+        }
         let known = self.indexer.get_in(identity.namespace.as_deref().unwrap_or_default(), &identity.name)?;
         let meta = known.meta();
         let is_same = meta.uid.as_deref() == Some(&identity.uid)
@@ -185,6 +188,8 @@ pub(crate) struct Listed<K> {
     decoding: Option<Task<(Vec<Decoded<K>>, Raw)>>,
     /// Room for the next batch: fresh memory costs more than what is copied into it.
     spare: Raw,
+    /// Something was handed over.
+    is_long: bool,
     items: Vec<Arc<K>>,
     unreadable: Vec<Unreadable>,
 }
@@ -222,6 +227,7 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
             raw: Raw::default(),
             decoding: None,
             spare: Raw::default(),
+            is_long: false,
             items,
             unreadable,
         }
@@ -298,6 +304,9 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
 
     async fn hand_over(&mut self) -> Result<(), ListWatchError> {
         self.collect().await?;
+        if !std::mem::replace(&mut self.is_long, true) {
+            keep_room();
+        }
         let decoder = self.decoder.clone();
         let mut raw = std::mem::replace(&mut self.raw, std::mem::take(&mut self.spare));
         self.decoding =
@@ -326,15 +335,8 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
 /// Decodes what there is, and leaves room for more.
 fn decode_all<K: Resource + Send + Sync + 'static>(decoder: &Decoder<K>, raw: &mut Raw) -> Vec<Decoded<K>> {
     let mut scratch = std::mem::take(&mut raw.scratch);
-    let mut until_room = 0;
-    let decode = |object: &[u8]| {
-        if until_room < object.len() {
-            make_room();
-            until_room = ROOM_FOR;
-        }
-        until_room = until_room.saturating_sub(object.len());
-        decoder.decode(object, Identity::read(object), &mut scratch)
-    };
+    make_room(raw.bytes.len() * GROWS);
+    let decode = |object: &[u8]| decoder.decode(object, Identity::read(object), &mut scratch);
     let decoded = raw.objects().map(decode).collect();
     raw.bytes.clear();
     raw.ends.clear();
@@ -342,12 +344,18 @@ fn decode_all<K: Resource + Send + Sync + 'static>(decoder: &Decoder<K>, raw: &m
     decoded
 }
 
-/// Objects of so many bytes are decoded between two calls of [`make_room`].
-const ROOM_FOR: usize = 32 * 1024;
+/// An object takes up to about so many times as much memory as it has bytes.
+const GROWS: usize = 3;
 
 /// Has the allocator take some room from the system at once. That of the GNU C library takes a page at a time for threads
 /// that are not the first, with a system call for each: a third of the cost of decoding many objects. What is given back
 /// here stays with the thread's heap.
-fn make_room() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(112 * 1024)));
+fn make_room(bytes: usize) {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(bytes)));
+}
+
+/// Has the allocator keep what [`make_room`] gives back. That of the GNU C library takes it that what was given back once
+/// will be wanted again, and neither asks the system for each such piece nor gives it back from then on.
+fn keep_room() {
+    make_room(4 * BATCH * GROWS);
 }

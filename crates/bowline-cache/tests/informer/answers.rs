@@ -332,6 +332,8 @@ fn a_list_that_is_refused_as_a_stream_is_asked_for_whole() {
             lab.until("it watches", || script.asked().len() == 3).await;
             assert_eq!(script.asked(), ["stream", "list@0", "watch@5"]);
             assert_eq!(values(&informer), pairs([("a", "1")]));
+            // A server that is too old for streams does nothing wrong; one that forbids or has nothing does.
+            assert_eq!(informer.stats().failures, u64::from(matches!(code, 403 | 404)));
         });
     }
 }
@@ -347,6 +349,20 @@ fn a_busy_server_is_asked_for_a_stream_again() {
             assert_eq!(script.asked(), ["stream", "stream"]);
             let times = script.times();
             assert!(times[1].since(times[0]) >= Duration::from_millis(800));
+        });
+    }
+}
+
+#[test]
+fn a_server_that_asks_to_be_left_alone_is_left_alone() {
+    for (asks, waits) in [(45, 45), (3600, 120)] {
+        Lab::run(15, |lab| async move {
+            let script = in_a_row(&lab, vec![Answer::Later(asks), Answer::Open(beginning())]);
+            let informer = lab.informer(&script);
+            informer.start();
+            informer.wait_for_sync(Duration::from_secs(200)).await.unwrap();
+            let times = script.times();
+            assert_eq!(times[1].since(times[0]).as_secs(), waits);
         });
     }
 }

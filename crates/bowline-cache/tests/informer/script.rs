@@ -24,6 +24,8 @@ const STORM: usize = 1000;
 pub(crate) enum Answer {
     /// Not with success.
     Refused(u16, &'static str, &'static str),
+    /// Not before so many seconds have passed.
+    Later(u32),
     /// Nobody listens there.
     Unreachable,
     /// These pieces, and then nothing more, for ever.
@@ -110,6 +112,14 @@ impl Script {
                 let mut status = kube::core::Status::failure(message, reason);
                 status.code = code;
                 Err(ListWatchError::Status(Box::new(status)))
+            }
+            Answer::Later(seconds) => {
+                let status = serde_json::json!({
+                    "status": "Failure", "message": "slow down", "reason": "TooManyRequests", "code": 429,
+                    "details": {"retryAfterSeconds": seconds},
+                });
+                let status = serde_json::from_value(status).expect("it is a status");
+                Err(ListWatchError::Status(status))
             }
             Answer::Unreachable => {
                 Err(ListWatchError::transport(io::Error::from(io::ErrorKind::ConnectionRefused)))

@@ -1,8 +1,8 @@
-//! What an operator author uses, on two arms: the embedded server on simulated time, and a real kube-apiserver if there is
-//! one (`cargo xtask real test`).
+//! What operators do, on two arms: the embedded server on simulated time, always, and a real kube-apiserver in real time when
+//! `BOWLINE_REAL_KUBECONFIG` says where one is (`cargo xtask real test`). Every test has a namespace of its own, and needs no
+//! fault to be injected.
 
 mod arm;
-mod client_forms;
-mod client_reads;
-mod client_subresources;
-mod client_writes;
+mod client;
+mod events;
+mod ownership;

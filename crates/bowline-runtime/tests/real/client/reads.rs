@@ -8,15 +8,15 @@ use bowline_runtime::{ClientError, Patch};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
-use crate::arm::{Arm, labels, names, value};
+use super::world::{World, labels, names, value};
 
 #[test]
 fn declared_kinds_are_read_from_the_cache_and_others_live() {
-    Arm::run(|arm| async move {
+    World::run(|world| async move {
         let cluster =
-            arm.cluster(|builder| builder.cached::<ConfigMap>().cached::<Secret>().uncached::<Secret>());
-        let (client, key) = (cluster.client(), arm.key("a"));
-        client.create(&arm.map("a", "1")).await.unwrap();
+            world.cluster(|builder| builder.cached::<ConfigMap>().cached::<Secret>().uncached::<Secret>());
+        let (client, key) = (cluster.client(), world.key("a"));
+        client.create(&world.map("a", "1")).await.unwrap();
         let one = client.get::<ConfigMap>(&key).await.unwrap();
         assert!(Arc::ptr_eq(&one, &client.get::<ConfigMap>(&key).await.unwrap()), "the cache's own");
         let live = client.live().get::<ConfigMap>(&key).await.unwrap();
@@ -24,12 +24,12 @@ fn declared_kinds_are_read_from_the_cache_and_others_live() {
         assert_eq!(value(&live), "1");
         let mut secret = Secret::default();
         secret.metadata.name = Some("s".to_owned());
-        client.namespaced(&*arm.namespace).create(&secret).await.unwrap();
-        let one = client.get::<Secret>(&arm.key("s")).await.unwrap();
-        assert!(!Arc::ptr_eq(&one, &client.get::<Secret>(&arm.key("s")).await.unwrap()), "asked for anew");
+        client.namespaced(&*world.namespace).create(&secret).await.unwrap();
+        let one = client.get::<Secret>(&world.key("s")).await.unwrap();
+        assert!(!Arc::ptr_eq(&one, &client.get::<Secret>(&world.key("s")).await.unwrap()), "asked for anew");
         assert!(!client.is_cached(&Kind::<Secret>::typed()));
-        let missing = client.get::<ConfigMap>(&arm.key("nobody")).await.unwrap_err();
-        let asked = client.live().get::<ConfigMap>(&arm.key("nobody")).await.unwrap_err();
+        let missing = client.get::<ConfigMap>(&world.key("nobody")).await.unwrap_err();
+        let asked = client.live().get::<ConfigMap>(&world.key("nobody")).await.unwrap_err();
         assert!(missing.is_not_found() && asked.is_not_found());
         assert_eq!(missing.to_string(), asked.to_string(), "both say the same");
     });
@@ -37,16 +37,16 @@ fn declared_kinds_are_read_from_the_cache_and_others_live() {
 
 #[test]
 fn lists_select_by_labels_fields_and_indexes() {
-    Arm::run(|arm| async move {
-        let cluster = arm.cluster(|builder| builder.cached::<ConfigMap>());
+    World::run(|world| async move {
+        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>());
         let client = cluster.client();
         let kind = Kind::<ConfigMap>::typed();
         cluster.cache().add_index(&kind, "value", |map| vec![value(map).to_owned()]).unwrap();
         for (name, label) in [("a", "x"), ("b", "x"), ("c", "y")] {
-            client.create(&arm.labelled(name, label)).await.unwrap();
+            client.create(&world.labelled(name, label)).await.unwrap();
         }
-        client.create(&arm.map("d", "2")).await.unwrap();
-        let here = || ListQuery::new().in_namespace(&arm.namespace);
+        client.create(&world.map("d", "2")).await.unwrap();
+        let here = || ListQuery::new().in_namespace(&world.namespace);
         for client in [client.clone(), client.live()] {
             let list = async |query: ListQuery| names(&client.list::<ConfigMap>(&query).await.unwrap());
             assert_eq!(list(here().labels(labels("app=x"))).await, ["a", "b"]);
@@ -68,18 +68,18 @@ fn lists_select_by_labels_fields_and_indexes() {
 
 #[test]
 fn what_was_written_is_read_at_once_again_and_again() {
-    Arm::run(|arm| async move {
-        let cluster = arm.cluster(|builder| builder.cached::<ConfigMap>());
+    World::run(|world| async move {
+        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>());
         let client = cluster.client();
         let all = ListQuery::new().labels(labels("app"));
         for round in 0..30 {
-            let (name, key) = ("a", arm.key("a"));
-            let created = client.create(&arm.labelled(name, "x")).await.unwrap();
+            let (name, key) = ("a", world.key("a"));
+            let created = client.create(&world.labelled(name, "x")).await.unwrap();
             let read = client.get::<ConfigMap>(&key).await.unwrap();
             assert_eq!(read.metadata.uid, created.metadata.uid, "round {round}");
             assert_eq!(client.list::<ConfigMap>(&all).await.unwrap().len(), 1);
             let mut changed = (*read).clone();
-            changed.data = arm.map(name, &round.to_string()).data;
+            changed.data = world.map(name, &round.to_string()).data;
             client.update(&changed).await.unwrap();
             assert_eq!(value(&client.get::<ConfigMap>(&key).await.unwrap()), round.to_string());
             let patch = Patch::merge(&json!({"metadata": {"finalizers": ["example.com/keep"]}})).unwrap();
@@ -87,7 +87,7 @@ fn what_was_written_is_read_at_once_again_and_again() {
             if round % 2 == 0 {
                 client.delete::<ConfigMap>(&key).await.unwrap();
             } else {
-                let mine = ListQuery::new().in_namespace(&arm.namespace).labels(labels("app=x"));
+                let mine = ListQuery::new().in_namespace(&world.namespace).labels(labels("app=x"));
                 client.delete_all_of::<ConfigMap>(&mine).await.unwrap();
             }
             let ending = client.get::<ConfigMap>(&key).await.unwrap();
@@ -102,35 +102,36 @@ fn what_was_written_is_read_at_once_again_and_again() {
 
 #[test]
 fn what_leaves_the_selection_is_gone_at_once() {
-    Arm::run(|arm| async move {
+    World::run(|world| async move {
         let kind = KindOptions::new(Kind::<ConfigMap>::typed()).settings(Settings::new().labels("app=web"));
-        let options = CacheOptions::new().namespaces([(arm.namespace.as_str(), Settings::new())]).kind(kind);
-        let cluster = arm.cluster(|builder| builder.cache(options).cached::<ConfigMap>());
-        let (client, key) = (cluster.client(), arm.key("a"));
-        client.create(&arm.labelled("a", "web")).await.unwrap();
-        let start = arm.clock.now();
+        let options =
+            CacheOptions::new().namespaces([(world.namespace.as_str(), Settings::new())]).kind(kind);
+        let cluster = world.cluster(|builder| builder.cache(options).cached::<ConfigMap>());
+        let (client, key) = (cluster.client(), world.key("a"));
+        client.create(&world.labelled("a", "web")).await.unwrap();
+        let start = world.clock.now();
         for _ in 0..10 {
-            client.update(&arm.labelled("a", "other")).await.unwrap();
+            client.update(&world.labelled("a", "other")).await.unwrap();
             assert!(client.find::<ConfigMap>(&key).await.unwrap().is_none());
-            client.update(&arm.labelled("a", "another")).await.unwrap();
+            client.update(&world.labelled("a", "another")).await.unwrap();
             assert!(client.find::<ConfigMap>(&key).await.unwrap().is_none());
-            client.update(&arm.labelled("a", "web")).await.unwrap();
+            client.update(&world.labelled("a", "web")).await.unwrap();
             assert!(client.find::<ConfigMap>(&key).await.unwrap().is_some());
         }
-        assert!(arm.clock.now().since(start).as_secs() < 5, "no deadline was met");
+        assert!(world.clock.now().since(start).as_secs() < 5, "no deadline was met");
     });
 }
 
 #[test]
 fn the_server_says_when_it_does_not_know_a_kind() {
-    Arm::run(|arm| async move {
+    World::run(|world| async move {
         let resource = kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(
             "nowhere.example.com",
             "v1",
             "Nothing",
         ));
-        let nothing = arm.client().of(&Kind::dynamic(resource, true));
-        let error = nothing.find(&arm.key("a")).await.unwrap_err();
+        let nothing = world.client().of(&Kind::dynamic(resource, true));
+        let error = nothing.find(&world.key("a")).await.unwrap_err();
         assert_eq!(error.code(), Some(404), "no object is something else than no kind");
     });
 }

@@ -10,19 +10,19 @@ use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::arm::{Arm, labels, names, value};
+use super::world::{World, labels, names, value};
 
 #[test]
 fn an_object_is_created_updated_patched_and_deleted() {
-    Arm::run(|arm| async move {
-        let (client, key) = (arm.client(), arm.key("a"));
-        let created = client.create(&arm.map("a", "1")).await.unwrap();
+    World::run(|world| async move {
+        let (client, key) = (world.client(), world.key("a"));
+        let created = client.create(&world.map("a", "1")).await.unwrap();
         assert!(created.metadata.uid.is_some() && created.metadata.resource_version.is_some());
-        let again = client.create(&arm.map("a", "1")).await;
+        let again = client.create(&world.map("a", "1")).await;
         assert!(again.as_ref().is_err_and(ClientError::is_already_exists), "{again:?}");
         assert!(again.ignore_already_exists().unwrap().is_none());
         let mut changed = created.clone();
-        changed.data = arm.map("a", "2").data;
+        changed.data = world.map("a", "2").data;
         let updated = client.update(&changed).await.unwrap();
         assert_eq!(value(&updated), "2");
         assert_eq!(value(&client.get::<ConfigMap>(&key).await.unwrap()), "2");
@@ -38,7 +38,7 @@ fn an_object_is_created_updated_patched_and_deleted() {
         let patched: ConfigMap = client.patch(&key, &merge).await.unwrap();
         assert_eq!(value(&patched), "4");
         let mut wanted = patched.clone();
-        wanted.data = arm.map("a", "5").data;
+        wanted.data = world.map("a", "5").data;
         let locked = Patch::merge_from_locked(&patched, &wanted).unwrap();
         assert_eq!(value(&client.patch::<ConfigMap>(&key, &locked).await.unwrap()), "5");
         let stale = client.patch::<ConfigMap>(&key, &locked).await.unwrap_err();
@@ -58,18 +58,18 @@ fn an_object_is_created_updated_patched_and_deleted() {
 
 #[test]
 fn strategic_patches_and_applies_are_understood_by_a_real_server() {
-    if !Arm::is_real() {
+    if !World::is_real() {
         return; // The embedded server has neither yet; what is sent is tested elsewhere.
     }
-    Arm::run(|arm| async move {
-        let (client, key) = (arm.client().field_owner("test"), arm.key("a"));
-        let applied = client.apply(&arm.map("a", "1")).await.unwrap();
+    World::run(|world| async move {
+        let (client, key) = (world.client().field_owner("test"), world.key("a"));
+        let applied = client.apply(&world.map("a", "1")).await.unwrap();
         assert_eq!(value(&applied), "1");
         assert!(applied.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some("test")));
-        let conflict = client.field_owner("other").apply(&arm.map("a", "2")).await.unwrap_err();
+        let conflict = client.field_owner("other").apply(&world.map("a", "2")).await.unwrap_err();
         assert!(conflict.is_conflict(), "{conflict}");
         // What was read says who owns its fields, and can be applied all the same.
-        let mut read = client.field_owner("other").apply(&arm.map("a", "2")).force().await.unwrap();
+        let mut read = client.field_owner("other").apply(&world.map("a", "2")).force().await.unwrap();
         assert_eq!(value(&read), "2");
         read.metadata.resource_version = None;
         client.field_owner("other").apply(&read).force().await.unwrap();
@@ -81,54 +81,55 @@ fn strategic_patches_and_applies_are_understood_by_a_real_server() {
 
 #[test]
 fn a_deletion_has_conditions_and_may_take_its_time() {
-    Arm::run(|arm| async move {
-        let (client, key) = (arm.client(), arm.key("a"));
-        let first = client.create(&arm.map("a", "1")).await.unwrap();
+    World::run(|world| async move {
+        let (client, key) = (world.client(), world.key("a"));
+        let first = client.create(&world.map("a", "1")).await.unwrap();
         let wrong = client.delete::<ConfigMap>(&key).uid("another").await.unwrap_err();
         assert!(wrong.is_conflict(), "{wrong}");
         let wrong = client.delete::<ConfigMap>(&key).resource_version("1").await.unwrap_err();
         assert!(wrong.is_conflict(), "{wrong}");
         client.delete_object(&first).propagation(Propagation::Background).await.unwrap();
         // Another has its name.
-        client.create(&arm.map("a", "2")).await.unwrap();
+        client.create(&world.map("a", "2")).await.unwrap();
         let gone = client.delete_object(&first).await.unwrap_err();
         assert!(gone.is_conflict(), "{gone}");
-        let mut kept = arm.map("b", "1");
+        let mut kept = world.map("b", "1");
         kept.metadata.finalizers = Some(vec!["example.com/keep".to_owned()]);
         client.create(&kept).await.unwrap();
-        let ending = client.delete::<ConfigMap>(&arm.key("b")).await.unwrap().expect("it is kept");
+        let ending = client.delete::<ConfigMap>(&world.key("b")).await.unwrap().expect("it is kept");
         assert!(ending.metadata.deletion_timestamp.is_some());
         let free = Patch::merge(&json!({"metadata": {"finalizers": null}})).unwrap();
-        client.patch::<ConfigMap>(&arm.key("b"), &free).await.unwrap();
-        assert!(client.find::<ConfigMap>(&arm.key("b")).await.unwrap().is_none());
+        client.patch::<ConfigMap>(&world.key("b"), &free).await.unwrap();
+        assert!(client.find::<ConfigMap>(&world.key("b")).await.unwrap().is_none());
         let pod: Pod = serde_json::from_value(json!({
-            "metadata": {"namespace": arm.namespace, "name": "p"},
+            "metadata": {"namespace": world.namespace, "name": "p"},
             "spec": {
                 "nodeName": "n", "automountServiceAccountToken": false,
                 "containers": [{"name": "c", "image": "i"}],
             },
         }))
         .unwrap();
-        arm.until("there is a service account", || async { client.create(&pod).await.is_ok() }).await;
-        let ending = client.delete::<Pod>(&arm.key("p")).grace_period(Duration::from_secs(7)).await.unwrap();
+        world.until("there is a service account", || async { client.create(&pod).await.is_ok() }).await;
+        let ending =
+            client.delete::<Pod>(&world.key("p")).grace_period(Duration::from_secs(7)).await.unwrap();
         assert_eq!(ending.expect("a grace").metadata.deletion_grace_period_seconds, Some(7));
-        client.delete::<Pod>(&arm.key("p")).grace_period(Duration::ZERO).await.unwrap();
-        assert!(client.find::<Pod>(&arm.key("p")).await.unwrap().is_none());
+        client.delete::<Pod>(&world.key("p")).grace_period(Duration::ZERO).await.unwrap();
+        assert!(client.find::<Pod>(&world.key("p")).await.unwrap().is_none());
     });
 }
 
 #[test]
 fn many_are_deleted_by_their_labels() {
-    Arm::run(|arm| async move {
-        let client = arm.client();
+    World::run(|world| async move {
+        let client = world.client();
         for (name, label) in [("a", "x"), ("b", "x"), ("c", "y")] {
-            client.create(&arm.labelled(name, label)).await.unwrap();
+            client.create(&world.labelled(name, label)).await.unwrap();
         }
-        let all = ListQuery::new().in_namespace(&arm.namespace).labels(labels("app"));
+        let all = ListQuery::new().in_namespace(&world.namespace).labels(labels("app"));
         client.delete_all_of::<ConfigMap>(&all.clone().labels(labels("app=x"))).await.unwrap();
         assert_eq!(names(&client.list::<ConfigMap>(&all).await.unwrap()), ["c"]);
         client
-            .namespaced(&*arm.namespace)
+            .namespaced(&*world.namespace)
             .delete_all_of::<ConfigMap>(&ListQuery::new().labels(labels("app")))
             .await
             .unwrap();
@@ -138,29 +139,29 @@ fn many_are_deleted_by_their_labels() {
 
 #[test]
 fn a_dry_run_stores_nothing() {
-    Arm::run(|arm| async move {
-        let client = arm.client();
-        let created = client.dry_run().create(&arm.map("a", "1")).await.unwrap();
+    World::run(|world| async move {
+        let client = world.client();
+        let created = client.dry_run().create(&world.map("a", "1")).await.unwrap();
         assert_eq!(value(&created), "1");
-        assert!(client.find::<ConfigMap>(&arm.key("a")).await.unwrap().is_none());
-        client.create(&arm.map("a", "1")).await.unwrap();
-        assert_eq!(value(&client.dry_run().update(&arm.map("a", "2")).await.unwrap()), "2");
-        client.dry_run().delete::<ConfigMap>(&arm.key("a")).await.unwrap();
-        assert_eq!(value(&client.get::<ConfigMap>(&arm.key("a")).await.unwrap()), "1");
+        assert!(client.find::<ConfigMap>(&world.key("a")).await.unwrap().is_none());
+        client.create(&world.map("a", "1")).await.unwrap();
+        assert_eq!(value(&client.dry_run().update(&world.map("a", "2")).await.unwrap()), "2");
+        client.dry_run().delete::<ConfigMap>(&world.key("a")).await.unwrap();
+        assert_eq!(value(&client.get::<ConfigMap>(&world.key("a")).await.unwrap()), "1");
     });
 }
 
 #[test]
 fn fields_that_are_not_known_are_refused_or_warned_of() {
-    Arm::run(|arm| async move {
+    World::run(|world| async move {
         let told = Arc::new(Mutex::new(Vec::new()));
         let tell = told.clone();
-        let client = bowline_runtime::Client::builder(arm.kube.clone())
-            .clock(arm.clock.clone())
+        let client = bowline_runtime::Client::builder(world.kube.clone())
+            .clock(world.clock.clone())
             .on_warning(move |warning| tell.lock().unwrap().push(warning.text.clone()))
             .build();
         let maps = Kind::dynamic(Kind::<ConfigMap>::typed().resource().clone(), true);
-        let mut object = DynamicObject::new("a", maps.resource()).within(&arm.namespace);
+        let mut object = DynamicObject::new("a", maps.resource()).within(&world.namespace);
         object.data = json!({"daat": {"x": "y"}});
         let refused =
             client.field_validation(FieldValidation::Strict).of(&maps).create(&object).await.unwrap_err();
@@ -174,13 +175,13 @@ fn fields_that_are_not_known_are_refused_or_warned_of() {
 
 #[test]
 fn writers_who_retry_on_conflict_lose_nothing() {
-    Arm::run(|arm| async move {
-        let cluster = arm.cluster(|builder| builder.cached::<ConfigMap>());
-        cluster.client().create(&arm.map("a", "0")).await.unwrap();
-        let scope = arm.clock.scope("writers");
+    World::run(|world| async move {
+        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>());
+        cluster.client().create(&world.map("a", "0")).await.unwrap();
+        let scope = world.clock.scope("writers");
         let writers: Vec<_> = (0..3)
             .map(|_| {
-                let (client, key) = (cluster.client().clone(), arm.key("a"));
+                let (client, key) = (cluster.client().clone(), world.key("a"));
                 scope.spawn("writer", async move {
                     for _ in 0..5 {
                         let increase = || async {
@@ -199,7 +200,7 @@ fn writers_who_retry_on_conflict_lose_nothing() {
         for writer in writers {
             writer.await.unwrap();
         }
-        let end = cluster.client().get::<ConfigMap>(&arm.key("a")).await.unwrap();
+        let end = cluster.client().get::<ConfigMap>(&world.key("a")).await.unwrap();
         assert_eq!(value(&end), "15");
     });
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::arm::Arm;
+use super::world::World;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "client.example.com", version = "v1", kind = "Website", namespaced, status = "WebsiteStatus")]
@@ -24,9 +24,9 @@ struct WebsiteStatus {
     visits: Option<i32>,
 }
 
-fn deployment(arm: &Arm) -> Deployment {
+fn deployment(world: &World) -> Deployment {
     serde_json::from_value(json!({
-        "metadata": {"namespace": arm.namespace, "name": "a"},
+        "metadata": {"namespace": world.namespace, "name": "a"},
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": {"app": "a"}},
@@ -41,10 +41,10 @@ fn deployment(arm: &Arm) -> Deployment {
 
 #[test]
 fn a_status_is_written_apart_from_the_rest() {
-    Arm::run(|arm| async move {
-        let cluster = arm.cluster(|builder| builder.cached::<Deployment>());
-        let (client, key) = (cluster.client(), arm.key("a"));
-        let mut object = client.create(&deployment(&arm)).await.unwrap();
+    World::run(|world| async move {
+        let cluster = world.cluster(|builder| builder.cached::<Deployment>());
+        let (client, key) = (cluster.client(), world.key("a"));
+        let mut object = client.create(&deployment(&world)).await.unwrap();
         object.status.get_or_insert_default().replicas = Some(7);
         object.spec.get_or_insert_default().replicas = Some(9);
         client.status().update(&object).await.unwrap();
@@ -60,10 +60,10 @@ fn a_status_is_written_apart_from_the_rest() {
 
 #[test]
 fn a_scale_is_of_another_kind_than_what_it_scales() {
-    Arm::run(|arm| async move {
-        let cluster = arm.cluster(|builder| builder.cached::<Deployment>());
-        let (client, key) = (cluster.client(), arm.key("a"));
-        client.create(&deployment(&arm)).await.unwrap();
+    World::run(|world| async move {
+        let cluster = world.cluster(|builder| builder.cached::<Deployment>());
+        let (client, key) = (cluster.client(), world.key("a"));
+        client.create(&deployment(&world)).await.unwrap();
         let scale = client.subresource("scale");
         let mut size: Scale = scale.get::<Deployment, _>(&key).await.unwrap();
         size.spec.get_or_insert_default().replicas = Some(3);
@@ -82,16 +82,16 @@ fn a_scale_is_of_another_kind_than_what_it_scales() {
 
 #[test]
 fn a_pod_is_evicted() {
-    Arm::run(|arm| async move {
-        let (client, key) = (arm.client(), arm.key("p"));
+    World::run(|world| async move {
+        let (client, key) = (world.client(), world.key("p"));
         let pod: Pod = serde_json::from_value(json!({
-            "metadata": {"namespace": arm.namespace, "name": "p"},
+            "metadata": {"namespace": world.namespace, "name": "p"},
             "spec": {"automountServiceAccountToken": false, "containers": [{"name": "c", "image": "i"}]},
         }))
         .unwrap();
-        arm.until("there is a service account", || async { client.create(&pod).await.is_ok() }).await;
+        world.until("there is a service account", || async { client.create(&pod).await.is_ok() }).await;
         let eviction = json!({
-            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": arm.namespace, "name": "p"},
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": world.namespace, "name": "p"},
         });
         let status: Status = client.subresource("eviction").create::<Pod, _>(&key, &eviction).await.unwrap();
         assert!(status.is_success(), "{status:?}");
@@ -101,14 +101,14 @@ fn a_pod_is_evicted() {
 
 #[test]
 fn a_status_that_is_the_same_is_not_written() {
-    Arm::run(|arm| async move {
-        let client = arm.client();
+    World::run(|world| async move {
+        let client = world.client();
         let definition: CustomResourceDefinition = Website::crd();
         client.create(&definition).await.unwrap();
         let mut website = Website::new("a", WebsiteSpec { host: "example.com".to_owned() });
-        website.metadata.namespace = Some(arm.namespace.clone());
-        arm.until("the kind is served", || async { client.create(&website).await.is_ok() }).await;
-        let read = client.get::<Website>(&arm.key("a")).await.unwrap();
+        website.metadata.namespace = Some(world.namespace.clone());
+        world.until("the kind is served", || async { client.create(&website).await.is_ok() }).await;
+        let read = client.get::<Website>(&world.key("a")).await.unwrap();
         let written =
             client.update_status(&*read, |status| status.visits = Some(1)).await.unwrap().expect("written");
         assert_eq!(written.status, Some(WebsiteStatus { visits: Some(1) }));
