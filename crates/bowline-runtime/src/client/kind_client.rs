@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_cache::{CacheError, Form, Kind, ListQuery, ListReader, ObjectKey};
+use bowline_cache::{CacheError, Form, Kind, ListQuery, ListReader, ObjectKey, SharedInformer};
 use futures::StreamExt as _;
 use http::Method;
 use http_body_util::BodyExt as _;
@@ -71,6 +71,20 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             }
         }
         self.find_live(task, &key).await
+    }
+
+    /// The same as [`find`](Self::find), for who holds the informer of the kind in its form, in sync, and need not have it
+    /// looked up.
+    pub(crate) async fn find_in(
+        &self,
+        informer: &SharedInformer<K>,
+        key: &ObjectKey,
+    ) -> Result<Option<Arc<K>>, ClientError> {
+        let is_cached = self.client.cache_for(&self.binding).is_some();
+        if is_cached && self.is_current(informer, Read::One(key)).await {
+            return Ok(informer.indexer().get(key));
+        }
+        self.find_live(Task { verb: Verb::Get, key: Some(key), subresource: None }, key).await
     }
 
     async fn find_live(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {

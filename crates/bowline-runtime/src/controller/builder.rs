@@ -139,7 +139,8 @@ impl<K: 'static> ControllerBuilder<K> {
         self
     }
 
-    /// What it is called in logs, metrics and events. By default the kind that it reconciles, in lower case. No two
+    /// What it is called in logs, metrics and events, and as the owner of fields that it writes, unless the cluster's client
+    /// has a name for that. By default the kind that it reconciles, in lower case. No two
     /// controllers of one cluster may have the same name.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -255,7 +256,7 @@ impl<K: 'static> ControllerBuilder<K> {
             books: (0..workers).map(|_| journal.book(name.clone(), clock.clone())).collect(),
             group,
             kind,
-            client: self.cluster.client().clone(),
+            client: self.cluster.client().field_owner_or(&name),
             recorder: self.cluster.recorder(&name),
             metrics: metrics.clone(),
             options: self.options,

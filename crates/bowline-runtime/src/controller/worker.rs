@@ -39,6 +39,7 @@ pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execu
     };
     while let Some(item) = session.queue().get().await {
         if session.is_stopping() {
+            session.leave();
             return;
         }
         worker.run(item).await;
