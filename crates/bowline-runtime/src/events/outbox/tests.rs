@@ -144,3 +144,19 @@ proptest! {
         prop_assert!(world.outbox.queue.is_empty());
     }
 }
+
+#[test]
+fn what_was_added_to_a_series_while_it_was_on_its_way_is_written_at_the_end() {
+    let mut world = World::new(Repeats::Series, 10);
+    for number in 0..2 {
+        world.outbox.observe(event(0, 0, number), world.now);
+        world.letters.extend(world.outbox.take());
+        assert_eq!(world.letters.len(), 1);
+        if number == 0 {
+            world.over(true);
+        }
+    }
+    world.outbox.observe(event(0, 0, 2), world.now);
+    world.end();
+    assert_eq!(world.sink, BTreeMap::from([("event-0".to_owned(), 3)]));
+}
