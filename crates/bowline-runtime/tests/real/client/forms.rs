@@ -2,7 +2,7 @@
 
 use bowline_cache::{Kind, ListQuery};
 use bowline_machinery::GroupVersionKind;
-use bowline_runtime::Patch;
+use bowline_runtime::{ClusterBuilder, Patch};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -40,7 +40,7 @@ fn a_kind_that_is_only_a_name_has_all_verbs() {
 fn dynamic_reads_are_cached_only_when_asked() {
     World::run(|world| async move {
         let kind = Kind::dynamic(Kind::<ConfigMap>::typed().resource().clone(), true);
-        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>());
+        let cluster = world.cluster(ClusterBuilder::cached::<ConfigMap>);
         assert!(!cluster.client().is_cached(&kind));
         let asked = world.cluster(|builder| builder.cached_kind(kind.clone()));
         let maps = asked.client().of(&kind);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, Settings};
 use bowline_machinery::FieldSelector;
-use bowline_runtime::{ClientError, Patch};
+use bowline_runtime::{ClientError, ClusterBuilder, Patch};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
@@ -38,7 +38,7 @@ fn declared_kinds_are_read_from_the_cache_and_others_live() {
 #[test]
 fn lists_select_by_labels_fields_and_indexes() {
     World::run(|world| async move {
-        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>());
+        let cluster = world.cluster(ClusterBuilder::cached::<ConfigMap>);
         let client = cluster.client();
         let kind = Kind::<ConfigMap>::typed();
         cluster.cache().add_index(&kind, "value", |map| vec![value(map).to_owned()]).unwrap();
@@ -69,7 +69,7 @@ fn lists_select_by_labels_fields_and_indexes() {
 #[test]
 fn what_was_written_is_read_at_once_again_and_again() {
     World::run(|world| async move {
-        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>());
+        let cluster = world.cluster(ClusterBuilder::cached::<ConfigMap>);
         let client = cluster.client();
         let all = ListQuery::new().labels(labels("app"));
         for round in 0..30 {

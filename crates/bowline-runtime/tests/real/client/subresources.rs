@@ -1,6 +1,6 @@
 //! What stands behind an object's name: status, scale, eviction.
 
-use bowline_runtime::Patch;
+use bowline_runtime::{ClusterBuilder, Patch};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::Pod;
@@ -42,7 +42,7 @@ fn deployment(world: &World) -> Deployment {
 #[test]
 fn a_status_is_written_apart_from_the_rest() {
     World::run(|world| async move {
-        let cluster = world.cluster(|builder| builder.cached::<Deployment>());
+        let cluster = world.cluster(ClusterBuilder::cached::<Deployment>);
         let (client, key) = (cluster.client(), world.key("a"));
         let mut object = client.create(&deployment(&world)).await.unwrap();
         object.status.get_or_insert_default().replicas = Some(7);
@@ -61,7 +61,7 @@ fn a_status_is_written_apart_from_the_rest() {
 #[test]
 fn a_scale_is_of_another_kind_than_what_it_scales() {
     World::run(|world| async move {
-        let cluster = world.cluster(|builder| builder.cached::<Deployment>());
+        let cluster = world.cluster(ClusterBuilder::cached::<Deployment>);
         let (client, key) = (cluster.client(), world.key("a"));
         client.create(&deployment(&world)).await.unwrap();
         let scale = client.subresource("scale");

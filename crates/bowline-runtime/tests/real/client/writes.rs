@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_cache::{Kind, ListQuery};
-use bowline_runtime::{ClientError, FieldValidation, IgnoreErrors as _, Patch, Propagation};
+use bowline_runtime::{ClientError, ClusterBuilder, FieldValidation, IgnoreErrors as _, Patch, Propagation};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
@@ -176,7 +176,7 @@ fn fields_that_are_not_known_are_refused_or_warned_of() {
 #[test]
 fn writers_who_retry_on_conflict_lose_nothing() {
     World::run(|world| async move {
-        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>());
+        let cluster = world.cluster(ClusterBuilder::cached::<ConfigMap>);
         cluster.client().create(&world.map("a", "0")).await.unwrap();
         let scope = world.clock.scope("writers");
         let writers: Vec<_> = (0..3)
