@@ -37,6 +37,10 @@ const TESTS: &[&str] = &[
     "bowline-testing",
     "--test",
     "env",
+    "-p",
+    "sample-controller",
+    "--test",
+    "operator",
 ];
 
 /// Tells the tests where the kubeconfig of the real control plane is.

@@ -64,6 +64,7 @@ impl ControllerBuilder<()> {
                 timeout: Duration::from_secs(600),
                 stop_timeout: Duration::from_secs(30),
                 recover_panics: true,
+                resync: None,
             },
         }
     }
@@ -136,6 +137,14 @@ impl<K: 'static> ControllerBuilder<K> {
     /// have to accept a change.
     pub fn filter(mut self, predicate: impl Predicate<ObjectMeta>) -> Self {
         self.filters.push(Box::new(predicate));
+        self
+    }
+
+    /// Every object of the kinds that it watches is shown once more after each period (at least a second), with low priority,
+    /// although nothing happened to it; a watch whose [source](crate::source::KindSource::resync) has a period of its own
+    /// keeps that. By default as the cache has it.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.options.resync = Some(period);
         self
     }
 

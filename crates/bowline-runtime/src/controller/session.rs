@@ -33,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) timeout: Duration,
     pub(crate) stop_timeout: Duration,
     pub(crate) recover_panics: bool,
+    pub(crate) resync: Option<Duration>,
 }
 
 /// What a controller is for its whole life.

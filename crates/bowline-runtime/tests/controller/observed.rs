@@ -100,7 +100,7 @@ fn the_journal_tells_of_each_run_as_it_ends() {
         assert_eq!(line(&run), "default/a: done (ConfigMap created)");
         assert_eq!((&*run.controller, run.attempt, &run.outcome), ("configmap", 1, &Outcome::Done));
         let text = run.to_string();
-        assert_eq!(text, format!("configmap default/a: done in {:.1?} (ConfigMap created)", run.took));
+        assert_eq!(text, format!("configmap default/a (ConfigMap created), {:.1?}: done", run.took));
         assert!(run.started <= world.clock.wall());
         assert_eq!(runs.missed(), 0);
     });

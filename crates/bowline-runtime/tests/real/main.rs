@@ -3,5 +3,6 @@
 //! fault to be injected.
 
 mod arm;
+mod client;
 mod events;
 mod ownership;
