@@ -1,8 +1,8 @@
 //! Many objects, several controllers, one watch.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bowline_runtime::{Action, Context, Controller, Error, Request, Watch, handler, source};
 use k8s_openapi::api::core::v1::ConfigMap;
