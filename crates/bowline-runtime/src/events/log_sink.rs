@@ -4,7 +4,9 @@ use tracing::Level;
 
 use super::{EventRecord, EventType, Sink, SinkFuture};
 
-/// Events as log lines, each by itself.
+const TARGET: &str = "bowline::events";
+
+/// Events as log lines, each by itself, of the target `bowline::events`.
 #[derive(Clone, Debug)]
 pub struct LogSink {
     level: Level,
@@ -23,6 +25,10 @@ impl LogSink {
         self.level = level;
         self
     }
+
+    fn level_of(&self, event_type: EventType) -> Level {
+        if event_type == EventType::Warning { self.level.min(Level::WARN) } else { self.level }
+    }
 }
 
 impl Default for LogSink {
@@ -36,12 +42,27 @@ impl Sink for LogSink {
         "log"
     }
 
+    fn wants(&self, event_type: EventType) -> bool {
+        macro_rules! is_enabled {
+            ($level:expr) => {
+                tracing::event_enabled!(target: TARGET, $level)
+            };
+        }
+        match self.level_of(event_type) {
+            Level::ERROR => is_enabled!(Level::ERROR),
+            Level::WARN => is_enabled!(Level::WARN),
+            Level::INFO => is_enabled!(Level::INFO),
+            Level::DEBUG => is_enabled!(Level::DEBUG),
+            Level::TRACE => is_enabled!(Level::TRACE),
+        }
+    }
+
     fn write<'a>(&'a self, event: &'a EventRecord, _earlier: bool) -> SinkFuture<'a> {
         // The level of a tracing event is a constant of its call site.
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
-                    target: "bowline::events",
+                    target: TARGET,
                     $level,
                     kind = event.regarding.kind.as_deref(),
                     namespace = event.regarding.namespace.as_deref(),
@@ -55,9 +76,7 @@ impl Sink for LogSink {
                 )
             };
         }
-        let level =
-            if event.event_type == EventType::Warning { self.level.min(Level::WARN) } else { self.level };
-        match level {
+        match self.level_of(event.event_type) {
             Level::ERROR => line!(Level::ERROR),
             Level::WARN => line!(Level::WARN),
             Level::INFO => line!(Level::INFO),
@@ -129,7 +148,9 @@ mod tests {
             count: 1,
         };
         let lines = Lines::default();
+        assert!(!LogSink::new().wants(EventType::Normal), "nobody listens");
         tracing::subscriber::with_default(lines.clone(), || {
+            assert!(LogSink::new().wants(EventType::Normal));
             let written = LogSink::new().write(&event, false).now_or_never();
             assert!(matches!(written, Some(Ok(()))));
             event.event_type = EventType::Normal;
