@@ -3,10 +3,12 @@
 use std::io::{self, Read as _};
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Sleep, poll_cooperate};
+use bowline_clock::{Clock, Instant, Sleep, poll_cooperate};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -25,6 +27,9 @@ const BURST: usize = 64 * 1024;
 /// When more than this comes while it is left alone, that was too long.
 const TOO_MUCH: usize = 512 * 1024;
 
+/// A list that paused for so long is over, and what follows are events, which must not wait.
+const OVER: Duration = Duration::from_millis(5);
+
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(8);
 
@@ -33,7 +38,8 @@ const LONGEST: Duration = Duration::from_millis(8);
 /// A server sends a long list in thousands of small records. Reading them one by one costs a system call for each, and
 /// being told of each by the system costs more than that. So it reads what there is, up to [`LARGE`], into a buffer of
 /// its own that is given back when nothing comes; and when there is much to come, it takes its socket away from the
-/// runtime's list of those to be told of, and looks again after some milliseconds.
+/// runtime's list of those to be told of, and looks again after some milliseconds. Only while it may be a list that is
+/// read, and until that pauses by itself: events are read as they come.
 pub(super) struct Socket {
     stream: Stream,
     buffer: Vec<u8>,
@@ -48,6 +54,10 @@ pub(super) struct Socket {
     /// How long to leave it alone.
     pause: Duration,
     nap: Option<Sleep>,
+    /// Whether what is read may be a list.
+    may_rest: Arc<AtomicBool>,
+    /// Since when there is nothing to read.
+    idle: Option<Instant>,
     clock: Clock,
 }
 
@@ -60,7 +70,8 @@ enum Stream {
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, clock: Clock) -> Self {
+    /// `may_rest` says whether what is being answered may be a list.
+    pub(super) fn new(stream: TcpStream, may_rest: Arc<AtomicBool>, clock: Clock) -> Self {
         Self {
             stream: Stream::Attached(stream),
             buffer: Vec::new(),
@@ -70,6 +81,8 @@ impl Socket {
             is_drained: false,
             pause: SHORTEST,
             nap: None,
+            may_rest,
+            idle: None,
             clock,
         }
     }
@@ -88,21 +101,36 @@ impl Socket {
             match self.poll_receive(cx) {
                 Poll::Ready(read) => {
                     let read = read?;
+                    if let Some(idle) = self.idle.take()
+                        && self.may_rest.load(Ordering::Relaxed)
+                        && self.received >= LONG
+                        && self.clock.now().since(idle) >= OVER
+                    {
+                        self.may_rest.store(false, Ordering::Relaxed);
+                    }
                     self.unread = (0, read);
                     self.received = self.received.saturating_add(read);
                     self.burst += read;
                     return Poll::Ready(Ok(()));
                 }
-                Poll::Pending if self.received >= LONG && self.burst >= BURST => self.rest()?,
+                Poll::Pending if self.is_much() => self.rest()?,
                 Poll::Pending => {
                     self.burst = 0;
                     self.buffer = Vec::new();
+                    if self.idle.is_none() && self.may_rest.load(Ordering::Relaxed) {
+                        self.idle = Some(self.clock.now());
+                    }
                     if !self.attach()? {
                         return Poll::Pending;
                     }
                 }
             }
         }
+    }
+
+    /// Whether so much is coming that it is better to come back later.
+    fn is_much(&self) -> bool {
+        self.received >= LONG && self.burst >= BURST && self.may_rest.load(Ordering::Relaxed)
     }
 
     /// Reads from the socket what it has. Pending does not mean that anybody will be woken, unless it is attached.
