@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Instant, Sleep, poll_cooperate};
+use bowline_clock::{Clock, Sleep, poll_cooperate};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -21,14 +21,14 @@ const LARGE: usize = 64 * 1024;
 /// So much of one answer must have been read before its socket may be left alone.
 const LONG: usize = 256 * 1024;
 
-/// So much must have come at once for it to be left alone.
+/// Less than this at once is little.
 const BURST: usize = 64 * 1024;
 
 /// When more than this comes while it is left alone, that was too long.
 const TOO_MUCH: usize = 512 * 1024;
 
-/// A list that paused for so long is over, and what follows are events, which must not wait.
-const OVER: Duration = Duration::from_millis(5);
+/// A list that had little to tell so often, after the longest pause, is over: what follows are events, which must not wait.
+const OVER: u8 = 3;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(8);
@@ -56,8 +56,8 @@ pub(super) struct Socket {
     nap: Option<Sleep>,
     /// Whether what is read may be a list.
     may_rest: Arc<AtomicBool>,
-    /// Since when there is nothing to read.
-    idle: Option<Instant>,
+    /// How often in a row there was little after the longest pause.
+    calm: u8,
     clock: Clock,
 }
 
@@ -82,7 +82,7 @@ impl Socket {
             pause: SHORTEST,
             nap: None,
             may_rest,
-            idle: None,
+            calm: 0,
             clock,
         }
     }
@@ -101,25 +101,15 @@ impl Socket {
             match self.poll_receive(cx) {
                 Poll::Ready(read) => {
                     let read = read?;
-                    if let Some(idle) = self.idle.take()
-                        && self.may_rest.load(Ordering::Relaxed)
-                        && self.received >= LONG
-                        && self.clock.now().since(idle) >= OVER
-                    {
-                        self.may_rest.store(false, Ordering::Relaxed);
-                    }
                     self.unread = (0, read);
                     self.received = self.received.saturating_add(read);
                     self.burst += read;
                     return Poll::Ready(Ok(()));
                 }
-                Poll::Pending if self.is_much() => self.rest()?,
+                Poll::Pending if self.is_long_list() => self.rest()?,
                 Poll::Pending => {
                     self.burst = 0;
                     self.buffer = Vec::new();
-                    if self.idle.is_none() && self.may_rest.load(Ordering::Relaxed) {
-                        self.idle = Some(self.clock.now());
-                    }
                     if !self.attach()? {
                         return Poll::Pending;
                     }
@@ -128,9 +118,21 @@ impl Socket {
         }
     }
 
-    /// Whether so much is coming that it is better to come back later.
-    fn is_much(&self) -> bool {
-        self.received >= LONG && self.burst >= BURST && self.may_rest.load(Ordering::Relaxed)
+    /// Whether a list is being read of which more is to come, as far as can be told.
+    fn is_long_list(&mut self) -> bool {
+        if self.received < LONG || !self.may_rest.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.burst >= BURST {
+            self.calm = 0;
+        } else if self.pause == LONGEST {
+            self.calm += 1;
+        }
+        if self.calm == OVER {
+            self.may_rest.store(false, Ordering::Relaxed);
+            self.calm = 0;
+        }
+        self.may_rest.load(Ordering::Relaxed)
     }
 
     /// Reads from the socket what it has. Pending does not mean that anybody will be woken, unless it is attached.
@@ -195,6 +197,7 @@ impl Socket {
     fn writing(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         self.nap = None;
         self.received = 0;
+        self.calm = 0;
         self.attach()?;
         match &mut self.stream {
             Stream::Attached(stream) => Ok(Pin::new(stream)),
