@@ -21,7 +21,7 @@ use std::{env, fmt};
 use clap::ValueEnum;
 
 use crate::arguments::{Common, Peer};
-use crate::report::{Compared, Metric, Row, Target};
+use crate::report::{self, Compared, Metric, Row, Target};
 use crate::scenario;
 use crate::subject::{OURS, Subject, Work};
 
@@ -35,11 +35,7 @@ const READY_MS: Metric = Metric { name: "ready_ms", unit: "ms" };
 const EVENT_MS: Metric = Metric { name: "event_ms", unit: "ms" };
 const CPU_US_PER_REQUEST: Metric = Metric { name: "cpu_us_per_request", unit: "µs" };
 const REQUESTS_PER_S: Metric = Metric { name: "requests_per_s", unit: "requests/s" };
-const CPU_S: Metric = Metric { name: "cpu_s", unit: "s" };
-const WALL_S: Metric = Metric { name: "wall_s", unit: "s" };
 const RSS_IDLE_MIB: Metric = Metric { name: "rss_idle_mib", unit: "MiB" };
-const RSS_SETTLED_MIB: Metric = Metric { name: "rss_settled_mib", unit: "MiB" };
-const RSS_PEAK_MIB: Metric = Metric { name: "rss_peak_mib", unit: "MiB" };
 
 /// What is done with an API server in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -66,6 +62,7 @@ pub(crate) fn run(what: Scenario, common: &Common, n: Option<usize>) -> ExitCode
         arguments: vec!["--n".to_owned(), n.to_string()],
         rows: what.rows(n),
         limit: LIMIT,
+        most_pairs: None,
     };
     scenario::run(scenario, common, |peers| subjects(what, peers), vec![work])
 }
@@ -159,14 +156,8 @@ fn key(variant: &str, metric: Metric) -> String {
 
 /// A row that every API server has. With a target, it is a bound from above: here less is better wherever it counts.
 fn row(variant: &str, metric: Metric, at_most: Option<f64>) -> Row {
-    Row {
-        variant: variant.to_owned(),
-        metric,
-        key: key(variant, metric),
-        compared: Compared::Same,
-        own: None,
-        targets: at_most.map(|bound| (KUBE_APISERVER, Target::AtMost(bound))).into_iter().collect(),
-    }
+    let targets: Vec<_> = at_most.map(|bound| (KUBE_APISERVER, Target::AtMost(bound))).into_iter().collect();
+    Row { key: key(variant, metric), ..report::row(variant, metric, &targets) }
 }
 
 /// A row that only ours has, held against another variant of the peer's.

@@ -8,7 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::apiserver::load::LoadArguments;
 use crate::apiserver::subject::Task;
+use crate::foo::load::FooLoadArguments;
+use crate::foo::operator::FooOperatorArguments;
 use crate::informer::subject::InformerSubjectArguments;
+use crate::reconcile::subject::ReconcileSubjectArguments;
 use crate::replay::widget::GROUP;
 use crate::workqueue::Workload;
 
@@ -42,6 +45,12 @@ pub(crate) enum Command {
     InformerEvents(InformerArguments),
     /// Objects read from an informer by key and by index, during updates: 20,000 objects by default
     CacheRead(InformerArguments),
+    /// Objects that are in the cache and need nothing, reconciled five times: 100,000 reconciles by default
+    ReconcileThroughput(ReconcileArguments),
+    /// Updates on their way to a reconciler, one by one and many: 20,000 objects by default
+    ReconcileLatency(InformerArguments),
+    /// An operator like the sample controller, until all is as it should be: with 500 and with 5,000 Foos by default
+    FooConverge(ApiserverArguments),
     /// One workload on our own queue, in this process: how `workqueue` runs itself
     #[command(hide = true)]
     WorkqueueSubject {
@@ -72,6 +81,21 @@ pub(crate) enum Command {
         #[arg(long)]
         n: usize,
     },
+    /// One run of one controller: how the scenarios about reconcilers run themselves
+    #[command(hide = true)]
+    ReconcileSubject(ReconcileSubjectArguments),
+    /// kube-apiserver that knows Foos: until stdin ends, the first line of stdout tells where
+    #[command(hide = true)]
+    FooServer {
+        #[arg(long)]
+        programs: PathBuf,
+    },
+    /// One run of one operator: how `foo-converge` runs itself
+    #[command(hide = true)]
+    FooLoad(FooLoadArguments),
+    /// An operator, until stdin ends
+    #[command(hide = true)]
+    FooOperator(FooOperatorArguments),
     /// The server that plays watches to the informer scenarios: until stdin ends, the first line of stdout tells where
     #[command(hide = true)]
     ReplayServer {
@@ -115,6 +139,15 @@ pub(crate) struct InformerArguments {
     pub(crate) common: Common,
     /// Objects of each kind; a multiple of 100
     #[arg(long, default_value_t = 20_000, value_parser = hundreds)]
+    pub(crate) n: usize,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReconcileArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Reconciles that count; a multiple of 500
+    #[arg(long, default_value_t = 100_000, value_parser = five_hundreds)]
     pub(crate) n: usize,
 }
 
@@ -204,6 +237,14 @@ fn hundreds(text: &str) -> Result<usize, String> {
     match at_least_one(text)? {
         number if number.is_multiple_of(GROUP) => Ok(number),
         _ => Err(format!("must be a multiple of {GROUP}")),
+    }
+}
+
+/// Five reconciles of each object, in whole groups.
+fn five_hundreds(text: &str) -> Result<usize, String> {
+    match at_least_one(text)? {
+        number if number.is_multiple_of(5 * GROUP) => Ok(number),
+        _ => Err(format!("must be a multiple of {}", 5 * GROUP)),
     }
 }
 

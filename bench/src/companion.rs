@@ -39,6 +39,15 @@ impl Companion {
         Self::start("kube-apiserver", &["informer-server", "--programs", &programs, "--n", &n.to_string()])
     }
 
+    /// kube-apiserver with etcd, out of this directory, which knows the kind `Foo`.
+    ///
+    /// # Errors
+    /// When it cannot be started, or ends before it is ready.
+    pub(crate) fn foo(programs: &Path) -> Result<Self, CompanionError> {
+        let programs = programs.display().to_string();
+        Self::start("kube-apiserver", &["foo-server", "--programs", &programs])
+    }
+
     /// Starts this program with other arguments. It prints where it is on one line when it is ready, and ends with its
     /// stdin.
     fn start(what: &'static str, arguments: &[&str]) -> Result<Self, CompanionError> {

@@ -4,8 +4,38 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::{env, fmt, io};
 
+use crate::subject::Subject;
+
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/go");
 const GO_MOD: &str = include_str!("../peers/go/go.mod");
+
+/// What subjects are called that stand on Go's libraries, and the modules that these are.
+pub(crate) const CLIENT_GO: Library = Library { name: "client-go", module: "k8s.io/client-go" };
+pub(crate) const CONTROLLER_RUNTIME: Library =
+    Library { name: "controller-runtime", module: "sigs.k8s.io/controller-runtime" };
+
+/// A library that subjects stand on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Library {
+    pub(crate) name: &'static str,
+    module: &'static str,
+}
+
+impl Library {
+    pub(crate) fn version(self) -> &'static str {
+        module_version(self.module).unwrap_or("of unknown version")
+    }
+
+    /// The subject that is a program in this directory, with what is to be told before the workload.
+    pub(crate) fn subject(self, programs: &Path, program: &str, arguments: &[String]) -> Subject {
+        Subject {
+            name: self.name,
+            version: self.version().to_owned(),
+            program: programs.join(program),
+            arguments: arguments.to_vec(),
+        }
+    }
+}
 
 /// Builds all commands of the Go module and gives the directory they are in, in Cargo's target directory.
 ///
@@ -30,7 +60,7 @@ pub(crate) fn build() -> Result<PathBuf, BuildError> {
 }
 
 /// The version of a module that the peers are built with, as `go.mod` has it.
-pub(crate) fn module_version(module: &str) -> Option<&'static str> {
+fn module_version(module: &str) -> Option<&'static str> {
     GO_MOD.lines().find_map(|line| line.trim().strip_prefix(module)?.strip_prefix(' ')?.split(' ').next())
 }
 

@@ -10,29 +10,25 @@ pub(crate) mod subject;
 mod sync;
 
 use std::collections::BTreeSet;
-use std::error::Error;
+use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
-use std::{env, fmt};
 
 use clap::ValueEnum;
 
 use crate::apiserver::program;
 use crate::arguments::{Common, Peer};
 use crate::companion::Companion;
-use crate::report::{Compared, Metric, Row, Target};
-use crate::scenario;
-use crate::subject::{OURS, Subject, Work};
-use crate::{go, replay};
+use crate::go::{self, Library};
+use crate::maker::Maker;
+use crate::report::{Metric, Row};
+use crate::subject::Work;
+use crate::{replay, scenario};
+
+/// How this program is told to be a subject.
+const SUBJECT: &str = "informer-subject";
 
 const PEERS: &[Peer] = &[Peer::Go, Peer::KubeRs];
-const CLIENT_GO: &str = "client-go";
-const CONTROLLER_RUNTIME: &str = "controller-runtime";
-const KUBE_RS: &str = "kube-rs";
-
-/// The version of kube-rs that is in the lock file; a test looks.
-const KUBE_RS_VERSION: &str = "5.0.0";
-
 /// The slowest takes some ten seconds when nothing else runs.
 const LIMIT: Duration = Duration::from_secs(180);
 
@@ -42,10 +38,6 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const EVENTS_PER_S: Metric = Metric { name: "events_per_s", unit: "events/s" };
 const READS_PER_S: Metric = Metric { name: "reads_per_s", unit: "reads/s" };
 const CALLBACKS: Metric = Metric { name: "callbacks", unit: "callbacks" };
-const CPU_S: Metric = Metric { name: "cpu_s", unit: "s" };
-const WALL_S: Metric = Metric { name: "wall_s", unit: "s" };
-const RSS_SETTLED_MIB: Metric = Metric { name: "rss_settled_mib", unit: "MiB" };
-const RSS_PEAK_MIB: Metric = Metric { name: "rss_peak_mib", unit: "MiB" };
 const LIVE_BYTES_PER_OBJECT: Metric = Metric { name: "live_bytes_per_object", unit: "B" };
 
 /// Which of the scenarios.
@@ -54,13 +46,6 @@ pub(crate) enum Scenario {
     Sync,
     Events,
     CacheRead,
-}
-
-/// Whose informer it is, of those that are in this program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Maker {
-    Bowline,
-    KubeRs,
 }
 
 /// What is done in one run. The Go programs know them by the same names.
@@ -98,32 +83,18 @@ pub(crate) fn run(what: Scenario, common: &Common, n: usize) -> ExitCode {
             Scenario::Events | Scenario::CacheRead => Companion::replay(n)?,
         };
         let started = companion.insert(started);
-        let endpoint = ["--endpoint".to_owned(), started.file().display().to_string()];
-        let in_this_program = |maker: Maker, version: &str| -> Result<Subject, Box<dyn Error>> {
-            let mut arguments = vec!["informer-subject".to_owned(), "--maker".to_owned(), maker.to_string()];
-            arguments.extend(endpoint.clone());
-            if let Some(counting) = &counting {
-                arguments.extend(["--counting-program".to_owned(), counting.display().to_string()]);
-            }
-            Ok(Subject {
-                name: maker.name(),
-                version: version.to_owned(),
-                program: env::current_exe()?,
-                arguments,
-            })
-        };
-        let mut subjects = vec![in_this_program(Maker::Bowline, env!("CARGO_PKG_VERSION"))?];
+        let endpoint = vec!["--endpoint".to_owned(), started.file().display().to_string()];
+        let mut arguments = endpoint.clone();
+        if let Some(counting) = &counting {
+            arguments.extend(["--counting-program".to_owned(), counting.display().to_string()]);
+        }
+        let mut subjects = vec![Maker::Bowline.subject(SUBJECT, &arguments)?];
         if let Some(programs) = programs {
-            let (name, module, program) = what.go_peer();
-            subjects.push(Subject {
-                name,
-                version: go::module_version(module).unwrap_or("of unknown version").to_owned(),
-                program: programs.join(program),
-                arguments: endpoint.to_vec(),
-            });
+            let (library, program) = what.go_peer();
+            subjects.push(library.subject(&programs, program, &endpoint));
         }
         if peers.contains(&Peer::KubeRs) {
-            subjects.push(in_this_program(Maker::KubeRs, KUBE_RS_VERSION)?);
+            subjects.push(Maker::KubeRs.subject(SUBJECT, &arguments)?);
         }
         Ok(subjects)
     };
@@ -140,13 +111,11 @@ impl Scenario {
         }
     }
 
-    /// The subject of this scenario that is written in Go, its module, and its program.
-    fn go_peer(self) -> (&'static str, &'static str, &'static str) {
+    /// What the subject of this scenario stands on that is written in Go, and its program.
+    fn go_peer(self) -> (Library, &'static str) {
         match self {
-            Self::Sync | Self::Events => (CLIENT_GO, "k8s.io/client-go", "client-go-informer"),
-            Self::CacheRead => {
-                (CONTROLLER_RUNTIME, "sigs.k8s.io/controller-runtime", "controller-runtime-cache")
-            }
+            Self::Sync | Self::Events => (go::CLIENT_GO, "client-go-informer"),
+            Self::CacheRead => (go::CONTROLLER_RUNTIME, "controller-runtime-cache"),
         }
     }
 
@@ -156,22 +125,6 @@ impl Scenario {
             Self::Events => vec![events::work(n, n * replay::ROUNDS)],
             Self::CacheRead => read::work(n),
         }
-    }
-}
-
-impl Maker {
-    /// What its subject is called.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Bowline => OURS,
-            Self::KubeRs => KUBE_RS,
-        }
-    }
-}
-
-impl fmt::Display for Maker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -202,19 +155,7 @@ fn work(variant: &str, task: Task, arguments: &[(&str, usize)], rows: Vec<Row>) 
     for (name, value) in arguments {
         all.extend([format!("--{name}"), value.to_string()]);
     }
-    Work { name: variant.to_owned(), arguments: all, rows, limit: LIMIT }
-}
-
-/// A row that every subject has.
-fn row(variant: &str, metric: Metric, targets: &[(&'static str, Target)]) -> Row {
-    Row {
-        variant: variant.to_owned(),
-        metric,
-        key: metric.name.to_owned(),
-        compared: Compared::Same,
-        own: None,
-        targets: targets.to_vec(),
-    }
+    Work { name: variant.to_owned(), arguments: all, rows, limit: LIMIT, most_pairs: None }
 }
 
 #[cfg(test)]
@@ -225,9 +166,6 @@ mod tests {
 
     #[test]
     fn names_are_displayed_as_they_are_typed() {
-        for maker in Maker::value_variants() {
-            assert_eq!(maker.to_string(), maker.to_possible_value().unwrap().get_name());
-        }
         for task in Task::value_variants() {
             assert_eq!(task.to_string(), task.to_possible_value().unwrap().get_name());
         }
@@ -284,12 +222,5 @@ mod tests {
             ]);
         }
         assert_eq!(targets, expected);
-    }
-
-    #[test]
-    fn the_version_of_kube_rs_is_the_one_that_is_locked() {
-        let lock = include_str!("../../Cargo.lock");
-        let entry = format!("name = \"kube\"\nversion = \"{KUBE_RS_VERSION}\"\n");
-        assert!(lock.contains(&entry));
     }
 }

@@ -5,12 +5,18 @@
 mod apiserver;
 mod arguments;
 mod companion;
+mod execution;
+mod foo;
 mod go;
 mod informer;
+mod maker;
+mod metric;
 mod process;
+mod reconcile;
 mod replay;
 mod report;
 mod scenario;
+mod sink;
 mod subject;
 mod workqueue;
 
@@ -21,6 +27,7 @@ use clap::Parser as _;
 use crate::apiserver::Scenario;
 use crate::arguments::{Arguments, Command};
 use crate::informer::Scenario as Informer;
+use crate::reconcile::Scenario as Reconcile;
 
 /// Does what the command line says. A program whose allocator counts tells how many bytes are allocated now.
 #[must_use]
@@ -38,6 +45,17 @@ pub fn run(allocated: Option<fn() -> usize>) -> ExitCode {
         Command::CacheRead(arguments) => informer::run(Informer::CacheRead, &arguments.common, arguments.n),
         Command::InformerServer { programs, n } => informer::fill::main(programs, n),
         Command::InformerSubject(arguments) => informer::subject::main(arguments, allocated),
+        Command::ReconcileThroughput(arguments) => {
+            reconcile::run(Reconcile::Throughput, &arguments.common, arguments.n)
+        }
+        Command::ReconcileLatency(arguments) => {
+            reconcile::run(Reconcile::Latency, &arguments.common, arguments.n)
+        }
+        Command::ReconcileSubject(arguments) => reconcile::subject::main(arguments),
+        Command::FooConverge(arguments) => foo::run(&arguments.common, arguments.n),
+        Command::FooServer { programs } => foo::server::main(programs),
+        Command::FooLoad(arguments) => foo::load::main(arguments),
+        Command::FooOperator(arguments) => foo::operator::main(arguments),
         Command::ReplayServer { n } => replay::main(n),
         Command::ReplayCeiling { n } => replay::ceiling::main(n),
         Command::ApiserverSubject { task, n } => apiserver::subject::main(task, n),

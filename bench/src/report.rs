@@ -30,6 +30,8 @@ pub(crate) struct Row {
     pub(crate) compared: Compared,
     /// The key of another row of ours that ours is held against too.
     pub(crate) own: Option<String>,
+    /// What ours must not be above, as such: where what counts is not a ratio.
+    pub(crate) at_most: Option<f64>,
     /// By the names of peers; by our own name, the one for [`own`](Self::own).
     pub(crate) targets: Vec<(&'static str, Target)>,
 }
@@ -109,6 +111,19 @@ impl fmt::Display for Target {
     }
 }
 
+/// A row that every subject has, which runs call as the metric.
+pub(crate) fn row(variant: &str, metric: Metric, targets: &[(&'static str, Target)]) -> Row {
+    Row {
+        variant: variant.to_owned(),
+        metric,
+        key: metric.name.to_owned(),
+        compared: Compared::Same,
+        own: None,
+        at_most: None,
+        targets: targets.to_vec(),
+    }
+}
+
 impl Report {
     /// One JSON object a line, for each row and subject that has a run.
     pub(crate) fn json_lines(&self) -> String {
@@ -156,7 +171,10 @@ impl Report {
                 };
                 let values: Vec<_> = subject.values(key).collect();
                 let label = format!("  {}{of}", subject.subject);
-                line(&mut text, &label, &number(median_of_some(&values)), values.into_iter().map(number), "");
+                let median = median_of_some(&values);
+                let bound = row.at_most.filter(|_| subject.subject == OURS);
+                let verdict = bound.map(|bound| bounded(median, bound)).unwrap_or_default();
+                line(&mut text, &label, &number(median), values.into_iter().map(number), &verdict);
             }
             let Some((ours, peers)) = self.runs.split_first() else { continue };
             for peer in peers.iter().filter(|peer| row.is_shown_of(peer.subject)) {
@@ -212,12 +230,14 @@ fn median_of_some(values: &[Option<f64>]) -> Option<f64> {
     median(&present)
 }
 
-/// Ours to the peer's in the same pair, where both ran: they had the same neighbours on the machine.
+/// Ours to the peer's in the same pair, where both ran and the peer's is not zero: they had the same neighbours on the machine.
 fn paired_ratios(
     ours: impl Iterator<Item = Option<f64>>,
     peers: impl Iterator<Item = Option<f64>>,
 ) -> Vec<Option<f64>> {
-    ours.zip(peers).map(|pair| Some(pair.0? / pair.1?)).collect()
+    let ratio =
+        |(ours, peers): (Option<f64>, Option<f64>)| Some(ours? / peers?).filter(|ratio| ratio.is_finite());
+    ours.zip(peers).map(ratio).collect()
 }
 
 fn verdict(ratio: Option<f64>, target: Option<Target>) -> String {
@@ -226,6 +246,11 @@ fn verdict(ratio: Option<f64>, target: Option<Target>) -> String {
         (Some(ratio), Some(target)) if target.is_met_by(ratio) => format!("target {target} met"),
         (_, Some(target)) => format!("target {target} MISSED"),
     }
+}
+
+fn bounded(value: Option<f64>, bound: f64) -> String {
+    let met = value.is_some_and(|value| value <= bound);
+    format!("target ≤ {bound} {}", if met { "met" } else { "MISSED" })
 }
 
 fn line(text: &mut String, label: &str, median: &str, runs: impl IntoIterator<Item = String>, verdict: &str) {
@@ -272,14 +297,7 @@ mod tests {
     const CPU: Metric = Metric { name: "cpu_s", unit: "s" };
 
     fn row(metric: Metric) -> Row {
-        Row {
-            variant: "waiting n=7".to_owned(),
-            metric,
-            key: metric.name.to_owned(),
-            compared: Compared::Same,
-            own: None,
-            targets: Vec::new(),
-        }
+        super::row("waiting n=7", metric, &[])
     }
 
     fn report(rows: Vec<Row>, runs: &[(&'static str, &[Option<f64>])]) -> Report {
@@ -448,6 +466,28 @@ in-process
             "{table}"
         );
         assert!(!table.contains("failed"), "a peer has no line where it has no run: {table}");
+    }
+
+    #[test]
+    fn a_row_can_be_bounded_as_such_and_has_no_ratio_to_nothing() {
+        const CONFLICTS: Metric = Metric { name: "conflicts", unit: "answers" };
+        let bounded = Row { at_most: Some(0.0), ..row(CONFLICTS) };
+        let report = report(
+            vec![bounded],
+            &[("bowline", &[Some(0.0), Some(0.0)]), ("client-go", &[Some(0.0), Some(4.0)])],
+        );
+        let table = report.table();
+        let lines: Vec<_> = table.lines().skip(2).map(str::trim_start).collect();
+        assert_eq!(
+            lines,
+            [
+                "bowline                          0.000         0.000       0.000   target ≤ 0 met",
+                "client-go                        2.000         0.000       4.000",
+                "ours / client-go               0.0000×          none     0.0000×",
+            ]
+        );
+        assert_eq!(super::bounded(Some(1.0), 0.0), "target ≤ 0 MISSED");
+        assert_eq!(super::bounded(None, 0.0), "target ≤ 0 MISSED");
     }
 
     #[test]

@@ -60,7 +60,8 @@ fn compare(
     work: Vec<Work>,
 ) -> Result<bool, Box<dyn Error>> {
     let (json, pairs) = (common.json, common.pairs);
-    let mut progress = Progress::new(work.len() * pairs * subjects.len());
+    let mut progress =
+        Progress::new(work.iter().map(|work| work.pairs(pairs)).sum::<usize>() * subjects.len());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let scope = Clock::real().scope(scenario);
 
@@ -69,7 +70,8 @@ fn compare(
         println!("{scenario}: {}; pairs: {pairs}", names.join(", "));
     }
     for work in work {
-        let runs = runtime.block_on(run_pairs(subjects, &scope.spawner(), pairs, &work, &mut progress));
+        let runs =
+            runtime.block_on(run_pairs(subjects, &scope.spawner(), work.pairs(pairs), &work, &mut progress));
         let report = Report { scenario, rows: work.rows, runs };
         if json {
             print!("{}", report.json_lines());

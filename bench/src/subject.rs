@@ -43,6 +43,15 @@ pub(crate) struct Work {
     pub(crate) rows: Vec<Row>,
     /// A run that takes longer is killed.
     pub(crate) limit: Duration,
+    /// It is run no more often than this, whatever is asked for: where a run takes long.
+    pub(crate) most_pairs: Option<usize>,
+}
+
+impl Work {
+    /// How often it is run where so many pairs are asked for.
+    pub(crate) fn pairs(&self, asked: usize) -> usize {
+        self.most_pairs.map_or(asked, |most| most.min(asked))
+    }
 }
 
 /// All runs of one workload by one subject.
@@ -220,23 +229,16 @@ mod tests {
     use bowline_clock::Clock;
 
     use super::*;
-    use crate::report::{Compared, Metric};
+    use crate::report::{Compared, Metric, row};
 
     const LIMIT: Duration = Duration::from_secs(180);
 
     fn work(rows: Vec<Row>, limit: Duration) -> Work {
-        Work { name: "test".to_owned(), arguments: Vec::new(), rows, limit }
+        Work { name: "test".to_owned(), arguments: Vec::new(), rows, limit, most_pairs: None }
     }
 
     fn cpu() -> Row {
-        Row {
-            variant: "test".to_owned(),
-            metric: Metric { name: "cpu_s", unit: "s" },
-            key: "cpu_s".to_owned(),
-            compared: Compared::Same,
-            own: None,
-            targets: Vec::new(),
-        }
+        row("test", Metric { name: "cpu_s", unit: "s" }, &[])
     }
 
     fn shell(script: &str) -> Subject {

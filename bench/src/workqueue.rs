@@ -12,23 +12,21 @@ use clap::ValueEnum;
 
 use crate::arguments::{Peer, WorkqueueArguments};
 use crate::go;
-use crate::report::{Compared, Metric, Row, Target};
+use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB};
+use crate::report::{Metric, Target, row};
 use crate::scenario::{self, Scenario};
 use crate::subject::{OURS, Subject, Work};
 
 const SCENARIO: &str = "workqueue";
 const PEERS: &[Peer] = &[Peer::Go];
 
-const CLIENT_GO: &str = "client-go";
-const CONTROLLER_RUNTIME: &str = "controller-runtime";
+const CLIENT_GO: &str = go::CLIENT_GO.name;
+const CONTROLLER_RUNTIME: &str = go::CONTROLLER_RUNTIME.name;
 
 /// The slowest run takes some seconds.
 const LIMIT: Duration = Duration::from_secs(180);
 
 const KEYS_PER_S: Metric = Metric { name: "keys_per_s", unit: "keys/s" };
-const CPU_S: Metric = Metric { name: "cpu_s", unit: "s" };
-const RSS_SETTLED_MIB: Metric = Metric { name: "rss_settled_mib", unit: "MiB" };
-const RSS_PEAK_MIB: Metric = Metric { name: "rss_peak_mib", unit: "MiB" };
 
 /// How many different keys [`Workload::Duplicates`] adds. The Go harness has the same number.
 const DUPLICATE_KEYS: usize = 10_000;
@@ -74,14 +72,8 @@ fn subjects(peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<dyn Error>> {
     }];
     if peers.contains(&Peer::Go) {
         let programs = go::build()?;
-        let modules =
-            [(CLIENT_GO, "k8s.io/client-go"), (CONTROLLER_RUNTIME, "sigs.k8s.io/controller-runtime")];
-        subjects.extend(modules.map(|(name, module)| Subject {
-            name,
-            version: go::module_version(module).unwrap_or("of unknown version").to_owned(),
-            program: programs.join(name),
-            arguments: Vec::new(),
-        }));
+        let libraries = [go::CLIENT_GO, go::CONTROLLER_RUNTIME];
+        subjects.extend(libraries.map(|library| library.subject(&programs, library.name, &[])));
     }
     Ok(subjects)
 }
@@ -90,19 +82,14 @@ impl Workload {
     fn work(self, n: usize) -> Work {
         // Go's `flag` takes two dashes as well.
         let arguments = ["--workload".to_owned(), self.to_string(), "--n".to_owned(), n.to_string()];
-        let row = |metric: &Metric| Row {
-            variant: self.variant(n),
-            metric: *metric,
-            key: metric.name.to_owned(),
-            compared: Compared::Same,
-            own: None,
-            targets: [CLIENT_GO, CONTROLLER_RUNTIME]
-                .into_iter()
-                .filter_map(|peer| Some((peer, self.target(*metric, peer)?)))
-                .collect(),
+        let row = |metric: &Metric| {
+            let peers = [CLIENT_GO, CONTROLLER_RUNTIME].into_iter();
+            let targets: Vec<_> =
+                peers.filter_map(|peer| Some((peer, self.target(*metric, peer)?))).collect();
+            row(&self.variant(n), *metric, &targets)
         };
         let rows = self.metrics().iter().map(row).collect();
-        Work { name: self.variant(n), arguments: arguments.into(), rows, limit: LIMIT }
+        Work { name: self.variant(n), arguments: arguments.into(), rows, limit: LIMIT, most_pairs: None }
     }
 
     fn variant(self, n: usize) -> String {

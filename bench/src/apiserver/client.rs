@@ -11,6 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use kube::config::AuthInfo;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -42,6 +43,17 @@ impl Endpoint {
     /// When there is no certificate in the PEM.
     pub(crate) fn authority_der(&self) -> Result<Vec<u8>, Failure> {
         Ok(CertificateDer::from_pem_slice(self.authority.as_bytes())?.to_vec())
+    }
+
+    /// What a client of kube-rs is made from, with its defaults.
+    ///
+    /// # Errors
+    /// When this does not tell where it is.
+    pub(crate) fn config(&self) -> Result<kube::Config, Failure> {
+        let mut config = kube::Config::new(self.server.parse()?);
+        config.root_cert = Some(vec![self.authority_der()?]);
+        config.auth_info = AuthInfo { token: Some(self.token.clone().into()), ..AuthInfo::default() };
+        Ok(config)
     }
 }
 
@@ -133,6 +145,10 @@ impl Asked {
 
     pub(crate) fn post(path: impl Into<String>, body: Vec<u8>) -> Self {
         Self { method: Method::POST, path: path.into(), body }
+    }
+
+    pub(crate) fn delete(path: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, path: path.into(), body: Vec::new() }
     }
 
     /// A merge patch.

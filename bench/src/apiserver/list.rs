@@ -3,7 +3,8 @@
 use super::client::{Asked, Connection, string};
 use super::load::{Failure, Run, Used, Values};
 use super::object::{Objects, namespace};
-use super::{CPU_S, Maker, RSS_PEAK_MIB, RSS_SETTLED_MIB, WALL_S, row};
+use super::{Maker, row};
+use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB, WALL_S};
 use crate::report::Row;
 
 const RESOURCES: [&str; 2] = ["configmaps", "pods"];

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Scope};
+use bowline_clock::Scope;
 use bytes::Bytes;
 use clap::Args;
 
 use super::client::{Asked, Client, Connection};
 use super::server::Server;
 use super::{Maker, Metric, Scenario, key, list, object, start, watch, write};
+use crate::execution;
 use crate::subject::Measured;
 
 /// Why a run has no result.
@@ -39,24 +40,7 @@ pub(crate) struct LoadArguments {
 
 /// Does it and prints what was measured, as one line of JSON.
 pub(crate) fn main(arguments: LoadArguments) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let measured = runtime.map_err(Into::into).and_then(|runtime| {
-        runtime.block_on(async {
-            let scope = Clock::real().scope("load");
-            // A task, not this thread: it would have to be woken for every answer.
-            scope.spawn("run", run(scope.scope("run"), arguments)).await?
-        })
-    });
-    match measured {
-        Ok(measured) => {
-            println!("{}", serde_json::to_string(&measured).expect("strings and numbers are always JSON"));
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    execution::measured(move |scope| run(scope, arguments))
 }
 
 async fn run(scope: Scope, arguments: LoadArguments) -> Result<Measured, Failure> {
@@ -114,8 +98,7 @@ impl Run {
         Ok(())
     }
 
-    /// Asks for the numbers up to `n` what `make` says, on all connections at once, each taking the next number when it
-    /// has its answer. Gives what `read` makes of the answers, in the order of the numbers, and what the server used.
+    /// As [`ask_all`], and what the server used.
     pub(crate) async fn ask_all<T: Clone + Default + Send + 'static>(
         &self,
         connections: &mut Vec<Connection>,
@@ -124,35 +107,48 @@ impl Run {
         read: fn(&Bytes) -> Option<T>,
     ) -> Result<(Vec<T>, Used), Failure> {
         let clock = self.scope.spawner().clock().clone();
-        let (next, make) = (Arc::new(AtomicUsize::new(0)), Arc::new(make));
         let (began, cpu) = (clock.now(), self.server.cpu_seconds()?);
-        let tasks: Vec<_> = connections
-            .drain(..)
-            .map(|mut connection| {
-                let (next, make) = (next.clone(), make.clone());
-                self.scope.spawn("asking", async move {
-                    let mut answers = Vec::new();
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= n {
-                            return Ok::<_, Failure>((connection, answers));
-                        }
-                        let answer = connection.ask(make(number)).await?;
-                        let answer = read(&answer).ok_or("an answer is not as expected")?;
-                        answers.push((number, answer));
-                    }
-                })
-            })
-            .collect();
-        let mut all = vec![T::default(); n];
-        for task in tasks {
-            let (connection, answers) = task.await??;
-            connections.push(connection);
-            for (number, answer) in answers {
-                all[number] = answer;
-            }
-        }
+        let all = ask_all(&self.scope, connections, n, make, read).await?;
         let wall = clock.now().since(began);
         Ok((all, Used { wall, cpu_seconds: self.server.cpu_seconds()? - cpu }))
     }
+}
+
+/// Asks for the numbers up to `n` what `make` says, on all connections at once, each taking the next number when it
+/// has its answer. Gives what `read` makes of the answers, in the order of the numbers.
+pub(crate) async fn ask_all<T: Clone + Default + Send + 'static>(
+    scope: &Scope,
+    connections: &mut Vec<Connection>,
+    n: usize,
+    make: impl Fn(usize) -> Asked + Send + Sync + 'static,
+    read: fn(&Bytes) -> Option<T>,
+) -> Result<Vec<T>, Failure> {
+    let (next, make) = (Arc::new(AtomicUsize::new(0)), Arc::new(make));
+    let tasks: Vec<_> = connections
+        .drain(..)
+        .map(|mut connection| {
+            let (next, make) = (next.clone(), make.clone());
+            scope.spawn("asking", async move {
+                let mut answers = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= n {
+                        return Ok::<_, Failure>((connection, answers));
+                    }
+                    let answer = connection.ask(make(number)).await?;
+                    let answer = read(&answer).ok_or("an answer is not as expected")?;
+                    answers.push((number, answer));
+                }
+            })
+        })
+        .collect();
+    let mut all = vec![T::default(); n];
+    for task in tasks {
+        let (connection, answers) = task.await??;
+        connections.push(connection);
+        for (number, answer) in answers {
+            all[number] = answer;
+        }
+    }
+    Ok(all)
 }

@@ -123,7 +123,7 @@ fn widgets(run: &Run) -> Result<SharedInformer<Widget>, Failure> {
 
 /// Over our own transport, as an operator's would be.
 fn client(run: &Run) -> Result<Client, Failure> {
-    Ok(transport::client(&run.config()?, &TransportOptions::new(run.scope.spawner().clock()))?)
+    Ok(transport::client(&run.endpoint.config()?, &TransportOptions::new(run.scope.spawner().clock()))?)
 }
 
 fn key(number: usize) -> ObjectKey {

@@ -8,14 +8,14 @@ use bowline_clock::Clock;
 use tokio::sync::oneshot;
 
 use super::subject::Run;
-use super::{
-    BETWEEN_LOOKS, CALLBACKS, CLIENT_GO, CPU_S, EVENTS_PER_S, KUBE_RS, RSS_PEAK_MIB, RSS_SETTLED_MIB, Task,
-    row,
-};
+use super::{BETWEEN_LOOKS, CALLBACKS, EVENTS_PER_S, Task};
 use crate::apiserver::client::{Asked, Client};
 use crate::apiserver::load::Failure;
+use crate::go::CLIENT_GO;
+use crate::maker::KUBE_RS;
+use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB};
 use crate::process;
-use crate::report::Target;
+use crate::report::{Target, row};
 use crate::subject::{Measured, Work};
 
 /// How many handlers one informer has. The Go programs have as many.
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn work(n: usize, updates: usize) -> Work {
     let variant = format!("updates={updates} handlers={HANDLERS} n={n}");
-    let twice = [(CLIENT_GO, Target::AtLeast(2.0)), (KUBE_RS, Target::AtLeast(2.0))];
+    let twice = [(CLIENT_GO.name, Target::AtLeast(2.0)), (KUBE_RS, Target::AtLeast(2.0))];
     let rows = vec![
         row(&variant, EVENTS_PER_S, &twice),
         row(&variant, CALLBACKS, &[]),

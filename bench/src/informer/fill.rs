@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use bowline_clock::{Clock, Scope};
+use bowline_clock::Scope;
 use clap::ValueEnum as _;
 use tokio::io::AsyncReadExt as _;
 
@@ -13,26 +13,14 @@ use crate::apiserver::client::Asked;
 use crate::apiserver::load::{Failure, Run};
 use crate::apiserver::object::namespace;
 use crate::apiserver::server::Server;
+use crate::execution;
 
 /// How many connections fill the server.
 const FILLING: usize = 16;
 
 /// Serves until stdin ends; the first line of stdout tells where, when all objects are there.
 pub(crate) fn main(programs: PathBuf, n: usize) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let served = runtime.map_err(Failure::from).and_then(|runtime| {
-        runtime.block_on(async {
-            let scope = Clock::real().scope("informer-server");
-            scope.spawn("serve", serve(scope.scope("serve"), programs, n)).await?
-        })
-    });
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    execution::ended(execution::block_on(move |scope| serve(scope, programs, n)))
 }
 
 async fn serve(scope: Scope, programs: PathBuf, n: usize) -> Result<(), Failure> {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::subject::Run;
-use super::{CONTROLLER_RUNTIME, KUBE_RS, READS_PER_S, Task, row};
+use super::{READS_PER_S, Task};
 use crate::apiserver::client::{Asked, Client};
 use crate::apiserver::load::Failure;
+use crate::go::CONTROLLER_RUNTIME;
+use crate::maker::KUBE_RS;
 use crate::replay::widget;
-use crate::report::Target;
+use crate::report::{Target, row};
 use crate::subject::{Measured, Work};
 
 const READERS: usize = 2;
@@ -34,7 +36,7 @@ pub(super) fn work(n: usize) -> Vec<Work> {
         Task::Index => format!("{task} of={group} readers={READERS} n={n}"),
         _ => format!("{task} readers={READERS} n={n}"),
     };
-    let ten = (CONTROLLER_RUNTIME, Target::AtLeast(10.0));
+    let ten = (CONTROLLER_RUNTIME.name, Target::AtLeast(10.0));
     [(Task::Get, 1.0), (Task::Index, 50.0)]
         .map(|(task, kube_rs)| {
             let variant = variant(task);

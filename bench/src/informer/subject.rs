@@ -4,15 +4,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 
-use bowline_clock::{Clock, Scope};
+use bowline_clock::Scope;
 use clap::Args;
-use kube::config::AuthInfo;
-use kube::{Client, Config};
+use kube::Client;
 use tokio::process::Command;
 
-use super::{Maker, Resource, Task, bowline, kube_rs};
+use super::{Resource, Task, bowline, kube_rs};
 use crate::apiserver::client::Endpoint;
 use crate::apiserver::load::Failure;
+use crate::execution;
+use crate::maker::Maker;
 use crate::subject::Measured;
 
 /// What a run is told. What a task does not need has a default.
@@ -69,45 +70,24 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// How the server is reached.
-    pub(super) fn config(&self) -> Result<Config, Failure> {
-        let mut config = Config::new(self.endpoint.server.parse()?);
-        config.root_cert = Some(vec![self.endpoint.authority_der()?]);
-        config.auth_info =
-            AuthInfo { token: Some(self.endpoint.token.clone().into()), ..AuthInfo::default() };
-        Ok(config)
-    }
-
     /// A client of kube-rs as it is by default.
     pub(super) fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::try_from(self.config()?)?)
+        Ok(Client::try_from(self.endpoint.config()?)?)
     }
 }
 
 /// Does it and prints what was measured, as one line of JSON.
 pub(crate) fn main(arguments: InformerSubjectArguments, allocated: Option<fn() -> usize>) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let measured =
-        runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(arguments, allocated)));
-    match measured {
-        Ok(measured) => {
-            println!("{}", serde_json::to_string(&measured).expect("strings and numbers are always JSON"));
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    execution::measured(move |scope| run(scope, arguments, allocated))
 }
 
 async fn run(
+    scope: Scope,
     arguments: InformerSubjectArguments,
     allocated: Option<fn() -> usize>,
 ) -> Result<Measured, Failure> {
-    let scope = Clock::real().scope("subject");
     let run = Run {
-        scope: scope.scope("run"),
+        scope,
         endpoint: serde_json::from_slice(&fs::read(&arguments.endpoint)?)?,
         allocated,
         resource: arguments.resource,
@@ -119,20 +99,17 @@ async fn run(
         rate: arguments.rate,
         milliseconds: arguments.milliseconds,
     };
-    let task = async move {
-        match (arguments.maker, arguments.task) {
-            (Maker::Bowline, Task::Sync) => bowline::sync(&run).await,
-            (Maker::Bowline, Task::Events) => bowline::events(&run).await,
-            (Maker::Bowline, Task::Get) => bowline::get(&run).await,
-            (Maker::Bowline, Task::Index) => bowline::index(&run).await,
-            (Maker::KubeRs, Task::Sync) => kube_rs::sync(&run).await,
-            (Maker::KubeRs, Task::Events) => kube_rs::events(&run).await,
-            (Maker::KubeRs, Task::Get) => kube_rs::get(&run).await,
-            (Maker::KubeRs, Task::Index) => kube_rs::index(&run).await,
-        }
-    };
-    // A task, not this thread: it would have to be woken for everything.
-    let mut measured = scope.spawn("run", task).await??;
+    let mut measured = match (arguments.maker, arguments.task) {
+        (Maker::Bowline, Task::Sync) => bowline::sync(&run).await,
+        (Maker::Bowline, Task::Events) => bowline::events(&run).await,
+        (Maker::Bowline, Task::Get) => bowline::get(&run).await,
+        (Maker::Bowline, Task::Index) => bowline::index(&run).await,
+        (Maker::KubeRs, Task::Sync) => kube_rs::sync(&run).await,
+        (Maker::KubeRs, Task::Events) => kube_rs::events(&run).await,
+        (Maker::KubeRs, Task::Get) => kube_rs::get(&run).await,
+        (Maker::KubeRs, Task::Index) => kube_rs::index(&run).await,
+    }?;
+    drop(run);
     if let Some(program) = arguments.counting_program.filter(|_| allocated.is_none()) {
         measured.extend(again(&program).await?);
     }

@@ -5,13 +5,13 @@ use std::io;
 use bowline_clock::{Clock, Instant};
 use clap::ValueEnum as _;
 
-use super::{
-    BETWEEN_LOOKS, CLIENT_GO, CPU_S, KUBE_RS, LIVE_BYTES_PER_OBJECT, RSS_PEAK_MIB, RSS_SETTLED_MIB, Resource,
-    Task, WALL_S, row,
-};
+use super::{BETWEEN_LOOKS, LIVE_BYTES_PER_OBJECT, Resource, Task};
 use crate::apiserver::load::Failure;
+use crate::go::CLIENT_GO;
+use crate::maker::KUBE_RS;
+use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB, WALL_S};
 use crate::process;
-use crate::report::{Compared, Row, Target};
+use crate::report::{Compared, Row, Target, row};
 use crate::subject::{Measured, OURS, Work};
 
 /// What a run of ours calls the CPU of the relist.
@@ -19,7 +19,7 @@ pub(super) const RELIST_CPU_S: &str = "relist: cpu_s";
 
 fn work_of(resource: Resource, stripped: bool, n: usize) -> Work {
     let variant = if stripped { format!("{resource} stripped n={n}") } else { format!("{resource} n={n}") };
-    let (client_go, kube_rs) = ((CLIENT_GO, Target::AtMost(0.5)), (KUBE_RS, Target::AtMost(0.5)));
+    let (client_go, kube_rs) = ((CLIENT_GO.name, Target::AtMost(0.5)), (KUBE_RS, Target::AtMost(0.5)));
     let half: &[_] = if stripped { &[] } else { &[client_go, kube_rs] };
     let no_more: &[_] = if stripped { &[(KUBE_RS, Target::AtMost(1.0))] } else { &[] };
     let above_settled = [(OURS, Target::AtMost(1.15))];

@@ -97,6 +97,13 @@ impl Frames {
         starts.map(|start| self.bytes.slice(start..self.bytes.len().min(start + CHUNK)))
     }
 
+    /// One of them, from the first again after the last.
+    pub(super) fn one(&self, number: usize) -> &[u8] {
+        let number = number % self.len();
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[number]]
+    }
+
     /// Those from one on, so many, from the first again after the last; in pieces of which each is whole frames.
     pub(super) fn some(&self, from: usize, many: usize) -> impl Iterator<Item = Bytes> {
         let (mut next, mut left) = (from % self.len(), many);
@@ -166,5 +173,8 @@ mod tests {
         let some: Vec<_> = text(frames.some(3, 9)).lines().map(str::to_owned).collect();
         assert_eq!(some, [&all[3..], &all[..], &all[..2]].concat());
         assert_eq!(frames.some(3, 0).count(), 0);
+        let one: Vec<_> =
+            (3..12).map(|number| String::from_utf8(frames.one(number).to_vec()).unwrap()).collect();
+        assert_eq!(one.concat(), text(frames.some(3, 9)));
     }
 }

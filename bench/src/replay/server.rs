@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bowline_clock::{Clock, Scope, Spawner};
 use bytes::Bytes;
@@ -40,6 +40,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(5);
 const TICKS_PER_SECOND: usize = 200;
 
+/// So often where updates tell when they are sent: a burst would make those at its end late. Timers are no finer.
+const FINE_TICK: Duration = Duration::from_millis(1);
+const FINE_TICKS_PER_SECOND: usize = 1_000;
+
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The server.
@@ -66,6 +70,8 @@ struct Shared {
 struct Go {
     /// Updates a second; without, as many as are taken.
     rate: Option<usize>,
+    /// Whether updates tell when they are sent; only with a rate.
+    stamped: bool,
 }
 
 impl Replay {
@@ -171,13 +177,14 @@ impl Replay {
             () = pieces.closed() => return None,
         }
         drop(waiting);
-        let rate = go.borrow_and_update().rate;
+        let Go { rate, stamped } = *go.borrow_and_update();
         match rate {
             None => {
                 for piece in recording.updates.chunks() {
                     pieces.send(piece).await.ok()?;
                 }
             }
+            Some(rate) if stamped => self.play_stamped(pieces, rate).await?,
             Some(rate) => {
                 let began = clock.now();
                 for tick in 0.. {
@@ -199,6 +206,19 @@ impl Replay {
         None
     }
 
+    /// Sends updates at a rate, each by itself, and each tells when: as evenly as timers are.
+    async fn play_stamped(&self, pieces: &Sender<Bytes>, rate: usize) -> Option<()> {
+        let Shared { recording, clock, .. } = &*self.shared;
+        let began = clock.now();
+        for number in 0.. {
+            let due = FINE_TICK * u32::try_from(number * FINE_TICKS_PER_SECOND / rate).ok()?;
+            clock.sleep_until(began + due).await;
+            let sent = clock.wall().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            pieces.send(widget::stamped(recording.updates.one(number), sent.as_nanos())).await.ok()?;
+        }
+        None
+    }
+
     /// Says go when exactly one watcher waits for it: a subject's store can be ready before its watch is here, and
     /// whoever was before it may not be gone yet.
     async fn go(&self, query: &str) -> Response<Body> {
@@ -213,7 +233,7 @@ impl Replay {
             let waiting = *self.shared.waiting.borrow();
             return told(StatusCode::CONFLICT, &format!("{waiting} watchers wait, not one"));
         }
-        self.shared.go.send_replace(Go { rate });
+        self.shared.go.send_replace(Go { rate, stamped: is_true(query, "stamped") });
         told(StatusCode::OK, "going")
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use bytes::{Bytes, BytesMut};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -18,9 +19,7 @@ pub(crate) const GROUP: usize = 100;
 
 /// How long the text is that tells when a widget was sent, and what comes after it in a frame. So the place of the text
 /// can be told from where a frame ends.
-#[cfg(test)]
 const SENT_BYTES: usize = NOT_STAMPED.len();
-#[cfg(test)]
 const AFTER_SENT: usize = "\"}}}\n".len();
 
 /// Nanoseconds since 1970, in a frame that nobody stamped.
@@ -68,6 +67,19 @@ impl Widget {
     pub(crate) fn change(&self) -> u64 {
         self.status.as_ref().map_or(0, |status| status.change)
     }
+
+    /// When the server sent it, in nanoseconds since 1970; 0 where it did not tell.
+    pub(crate) fn sent(&self) -> u64 {
+        self.status.as_ref().and_then(|status| status.sent.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// The same frame, which tells that it was sent at this time, in nanoseconds since 1970.
+pub(super) fn stamped(frame: &[u8], sent: u128) -> Bytes {
+    let mut frame = BytesMut::from(frame);
+    let end = frame.len() - AFTER_SENT;
+    frame[end - SENT_BYTES..end].copy_from_slice(format!("{sent:0SENT_BYTES$}").as_bytes());
+    frame.freeze()
 }
 
 /// The namespace of the widget with this number. The Go programs have the same.
@@ -160,5 +172,9 @@ mod tests {
         let end = frame.len() - AFTER_SENT;
         assert_eq!(&frame[end - SENT_BYTES..end], NOT_STAMPED);
         assert!(frame[..end - SENT_BYTES].ends_with("\"sent\":\""));
+        let frame = stamped(frame.as_bytes(), 1_700_000_000_123_456_789);
+        let event: serde_json::Value = serde_json::from_slice(&frame).unwrap();
+        let widget: Widget = serde_json::from_value(event["object"].clone()).unwrap();
+        assert_eq!(widget.sent(), 1_700_000_000_123_456_789);
     }
 }

@@ -11,7 +11,8 @@ use bowline_clock::{Clock, Instant, Scope};
 use bowline_workqueue::{Add, WorkQueue};
 use compact_str::CompactString;
 
-use super::{CPU_S, DUPLICATE_KEYS, FRAME, KEYS_PER_S, RSS_PEAK_MIB, RSS_SETTLED_MIB, Workload};
+use super::{DUPLICATE_KEYS, FRAME, KEYS_PER_S, Workload};
+use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB};
 use crate::process;
 
 const ADDERS: usize = 2;

@@ -23,10 +23,27 @@ impl Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    Demo(Demo),
     Plane(Plane),
     Version(Version),
     Completion(Completion),
 }
+
+/// Show an operator at work, on an API server inside this process
+#[derive(Debug, Args)]
+#[command(after_long_help = DEMO)]
+pub(crate) struct Demo {
+    /// How long a step may take until the demo has failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) timeout: u64,
+}
+
+const DEMO: &str = "\
+What is shown:
+  The operator of examples/sample-controller gives each Foo the Deployment that it names. A Foo is
+  created, scaled and deleted; each step tells the reconcile that did it, and why it ran.
+
+  Nothing is listened on, and nothing is left. A step that fails is exit code 1.";
 
 /// Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod completion;
+mod demo;
 mod output;
 mod plane;
 mod version;
@@ -14,6 +15,7 @@ use crate::arguments::{Arguments, Verb};
 
 fn main() -> ExitCode {
     let text = match Arguments::parse().verb {
+        Verb::Demo(demo) => return demo::run(&demo),
         Verb::Plane(plane) => return plane::run(&plane),
         Verb::Version(version) => version::text(version.output),
         Verb::Completion(completion) => completion::script(completion.shell),

@@ -277,6 +277,11 @@ impl Client {
         self.with(|options| options.dry_run = true)
     }
 
+    /// The same client, which owns the fields that it writes by this name if it was given none before.
+    pub(crate) fn field_owner_or(&self, name: &str) -> Self {
+        if self.options.field_owner.is_some() { self.clone() } else { self.field_owner(name) }
+    }
+
     /// A client that owns the fields that it writes by this name. It is the field manager of Kubernetes.
     #[must_use]
     pub fn field_owner(&self, name: impl Into<String>) -> Self {

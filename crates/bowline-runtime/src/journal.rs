@@ -242,12 +242,16 @@ impl Pages {
     }
 }
 
-/// One line: `website default/blog: done in 3.1ms (Website created)`.
+/// One line: `website default/blog (Website created), attempt 2, 3.1ms: done`.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { controller, request, triggers, attempt, took, outcome, .. } = self;
-        write!(f, "{controller} {request}: {outcome} in {took:.1?} ({triggers})")?;
-        if *attempt > 1 { write!(f, ", attempt {attempt}") } else { Ok(()) }
+        write!(f, "{controller} {request} ({triggers})")?;
+        if *attempt > 1 {
+            write!(f, ", attempt {attempt}")?;
+        }
+        // What can be long comes last.
+        write!(f, ", {took:.1?}: {outcome}")
     }
 }
 
@@ -259,7 +263,9 @@ impl fmt::Display for Outcome {
             Self::RequeueAfter(delay) => write!(f, "again after {delay:?}"),
             Self::BackOff => f.write_str("again, backing off"),
             Self::Failed(error) => write!(f, "failed: {error}"),
-            Self::Terminal(error) => write!(f, "failed for good: {error}"),
+            Self::Terminal(error) => {
+                write!(f, "failed for good: {}", error.strip_prefix("terminal error: ").unwrap_or(error))
+            }
             Self::GaveUp(error) => write!(f, "given up: {error}"),
             Self::Panicked(error) => write!(f, "panicked: {error}"),
             Self::TimedOut => f.write_str("took too long"),

@@ -36,7 +36,10 @@ pub trait Reconciler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Action, Self::Error>> + Send;
 }
 
-/// A [`Reconciler`] that is given the object itself, as it is in the cache: one that is gone is not reconciled.
+/// A [`Reconciler`] that is given the object itself: one that is gone is not reconciled.
+///
+/// The object comes from the cache, and is never older than what the controller's client wrote of it: should the cache not have
+/// that yet, it is waited for (see [`Client`](crate::Client)).
 ///
 /// The object is shared with everybody who reads it: who wants to change it clones it first. One that has a deletion
 /// timestamp is still there, and its finalizers are waited for.

@@ -13,6 +13,7 @@ pub use stream::{DEFAULT_CAPACITY, SendError, Sender, StreamSource, channel, cha
 pub(crate) use feed::{Feed, Rules};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_cache::{CacheError, NotSynced};
 use bowline_clock::Spawner;
@@ -50,6 +51,8 @@ pub(crate) struct Place<'a> {
     pub(crate) cluster: &'a Cluster,
     /// Of the run: what is spawned there ends with it.
     pub(crate) spawner: &'a Spawner,
+    /// How often objects are shown once more, if the source does not say it.
+    pub(crate) resync: Option<Duration>,
 }
 
 /// A source that feeds.

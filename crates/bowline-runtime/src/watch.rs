@@ -77,8 +77,12 @@ impl<K: 'static> AnyWatch for Erased<K> {
     fn begin(&self, origin: &Arc<Origin>, session: &Session) -> Result<Arc<dyn Begun>, CacheError> {
         let queue = session.queue().clone();
         let feed = Feed::new(self.rules.clone(), session.filters().clone(), origin.clone(), queue);
-        let place =
-            Place { controller: session.name(), cluster: session.cluster(), spawner: &session.spawner() };
+        let place = Place {
+            controller: session.name(),
+            cluster: session.cluster(),
+            spawner: &session.spawner(),
+            resync: session.core().options.resync,
+        };
         self.source.begin(feed, &place)
     }
 }

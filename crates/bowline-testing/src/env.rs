@@ -4,23 +4,25 @@ mod arm;
 mod builder;
 mod error;
 mod install;
+mod operator;
 mod plane;
 mod report;
 mod wait;
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
 use bowline_clock::{Clock, Scope, Spawner};
-use bowline_runtime::{Client, Cluster};
+use bowline_runtime::{Client, Cluster, Controller};
 
 pub use arm::Arm;
 pub use builder::TestEnvBuilder;
 pub use error::{EnvError, FinishError};
 pub use install::InstallError;
+pub use operator::{Controllers, RunError};
 pub use wait::WaitError;
 
 use plane::Plane;
@@ -48,11 +50,18 @@ pub struct TestEnv {
 struct Inner {
     /// Before the scope, which ends what runs in it.
     cluster: Cluster,
+    client: Client,
     scope: Scope,
     namespace: String,
     arm: Arm,
+    state: Mutex<State>,
+}
+
+struct State {
     /// None when the environment is finished.
-    plane: Mutex<Option<Plane>>,
+    plane: Option<Plane>,
+    /// Those that were started.
+    controllers: Vec<Controller>,
 }
 
 impl TestEnv {
@@ -104,10 +113,12 @@ impl TestEnv {
         &self.inner.cluster
     }
 
-    /// The client of the cluster.
+    /// A client for what the test itself does. What names no namespace is in that of the test, and reads ask the server: a
+    /// test wants to know what is, not what the operator knows so far. The operator's client is that of the
+    /// [cluster](Self::cluster).
     #[must_use]
     pub fn client(&self) -> &Client {
-        self.inner.cluster.client()
+        &self.inner.client
     }
 
     /// The client that everything else stands on. Its default namespace is that of the test.
@@ -116,7 +127,7 @@ impl TestEnv {
         self.inner.cluster.kube()
     }
 
-    /// The namespace that nobody else uses: `test` on a server of its own, `test-…` on one that is shared.
+    /// The namespace that nobody else uses: by default `test` on a server of its own, `test-…` on one that is shared.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.inner.namespace
@@ -143,7 +154,7 @@ impl TestEnv {
     /// The embedded server, on that arm and until the environment is finished.
     #[must_use]
     pub fn server(&self) -> Option<ApiServer> {
-        match &*self.inner.plane() {
+        match &self.inner.lock().plane {
             Some(Plane::Embedded(server)) => Some(server.clone()),
             _ => None,
         }
@@ -161,29 +172,39 @@ impl TestEnv {
     /// # Errors
     /// [`FinishError`] when something is left. It is not tried again.
     pub async fn finish(&self) -> Result<(), FinishError> {
+        let (plane, controllers) = {
+            let mut state = self.inner.lock();
+            (state.plane.take(), std::mem::take(&mut state.controllers))
+        };
+        // All of it, whatever goes wrong; what went wrong first is what is told.
+        let mut outcome = Ok(());
+        for controller in controllers {
+            let stopped = controller.stop().await;
+            outcome = outcome.and(stopped.map(drop).map_err(FinishError::Controller));
+        }
         self.inner.cluster.stop().await;
         let drained = self.inner.scope.drain(DRAIN).await;
-        let plane = self.inner.plane().take();
+        if !drained.is_clean() {
+            outcome = outcome.and(Err(FinishError::Tasks { tasks: drained.left().to_vec() }));
+        }
         if let Some(plane) = plane {
-            plane.leave(&self.inner.namespace).await?;
+            outcome = outcome.and(plane.leave(&self.inner.namespace).await);
         }
-        if drained.is_clean() {
-            return Ok(());
-        }
-        Err(FinishError::Tasks { tasks: drained.left().to_vec() })
+        outcome
     }
 }
 
 impl Inner {
-    fn plane(&self) -> std::sync::MutexGuard<'_, Option<Plane>> {
-        self.plane.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.scope.abort();
-        if let Some(plane) = self.plane().take() {
+        let plane = self.lock().plane.take();
+        if let Some(plane) = plane {
             plane.abandon(self.namespace.clone());
         }
     }

@@ -27,7 +27,9 @@ mod env;
 mod real;
 
 #[cfg(feature = "env")]
-pub use env::{Arm, EnvError, FinishError, InstallError, TestEnv, TestEnvBuilder, WaitError};
+pub use env::{
+    Arm, Controllers, EnvError, FinishError, InstallError, RunError, TestEnv, TestEnvBuilder, WaitError,
+};
 pub use real::{
     Binaries, DetachError, DetachedControlPlane, DetachedError, RealControlPlane, RealControlPlaneBuilder,
     Secret, StartError, StopError, Stopped,

@@ -1,16 +1,26 @@
 //! The operator framework for Rust, as one crate: what an operator author adds to `Cargo.toml`.
 //!
-//! This crate holds no logic; it shows the parts under one roof.
+//! This crate holds no logic; it shows the parts under one roof. Begin with [`prelude`] and
+//! [`runtime`], whose guide leads through an operator.
 //!
+//! - [`prelude`]: what almost every operator uses.
+//! - [`runtime`]: controllers, from an event to `reconcile`, and the client in it.
 //! - [`cache`]: informers, which keep what an API server has and tell what happens to it.
 //! - [`clock`]: time, randomness and task scopes, real and simulated.
 //! - [`machinery`]: what objects are, without I/O: keys, names, selectors, quantities.
 //! - [`workqueue`]: the queue between "something changed" and `reconcile`.
+//!
+//! `kube` and `k8s-openapi`, whose client and types all of it stands on, are here too, in the versions that fit.
+
+pub mod prelude;
 
 pub use bowline_cache as cache;
 pub use bowline_clock as clock;
 pub use bowline_machinery as machinery;
+pub use bowline_runtime as runtime;
 pub use bowline_workqueue as workqueue;
+pub use k8s_openapi;
+pub use kube;
 
 /// Compiles and runs the code in the project's README.
 #[cfg(doctest)]

@@ -16,7 +16,7 @@ use super::build;
 use super::error::RealError;
 use super::home::Home;
 
-/// What cargo runs: what an API server does, and what informers, caches, test environments and the examples make of one. The
+/// What cargo runs: what an API server does, and what informers, caches, operators, test environments and the examples make of one. The
 /// tests find the plane by [`KUBECONFIG`].
 const TESTS: &[&str] = &[
     "test",
@@ -28,6 +28,8 @@ const TESTS: &[&str] = &[
     "-p",
     "bowline-cache",
     "-p",
+    "bowline-runtime",
+    "-p",
     "pod-printer",
     "--test",
     "real",
@@ -35,6 +37,10 @@ const TESTS: &[&str] = &[
     "bowline-testing",
     "--test",
     "env",
+    "-p",
+    "sample-controller",
+    "--test",
+    "operator",
 ];
 
 /// Tells the tests where the kubeconfig of the real control plane is.

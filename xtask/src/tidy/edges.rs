@@ -55,6 +55,7 @@ const TABLE: &[(&str, Knows)] = &[
     ),
     // What an author would write: the façade, and the embedded server to run on.
     ("pod-printer", Only(&["bowline", "bowline-apiserver"])),
+    ("sample-controller", Only(&["bowline", "bowline-apiserver"])),
     ("bowline-cli", Everybody),
     ("bowline-bench", Everybody),
     ("xtask", Everybody),

@@ -113,17 +113,27 @@ func (in *WidgetList) DeepCopyObject() runtime.Object {
 // Go tells the replay server to stream updates to those who watch now: so
 // many a second, or with 0 as fast as they take them.
 func Go(config *rest.Config, perSecond int) error {
+	return say(config, fmt.Sprintf("/go?rate=%d", perSecond))
+}
+
+// GoStamped tells the replay server to stream so many updates a second, and
+// to tell in each when it is sent.
+func GoStamped(config *rest.Config, perSecond int) error {
+	return say(config, fmt.Sprintf("/go?rate=%d&stamped=true", perSecond))
+}
+
+func say(config *rest.Config, path string) error {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err
 	}
-	response, err := client.Post(fmt.Sprintf("%s/go?rate=%d", config.Host, perSecond), "", nil)
+	response, err := client.Post(config.Host+path, "", nil)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("POST /go: %s", response.Status)
+		return fmt.Errorf("POST %s: %s", path, response.Status)
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
 //! The command line tool as its users meet it: the real binary, its output and its exit code.
 
+mod demo;
 mod plane;
 
 use std::process::{Command, Output, Stdio};
@@ -16,6 +17,7 @@ fn help_names_every_verb() {
     Usage: bowline <COMMAND>
 
     Commands:
+      demo        Show an operator at work, on an API server inside this process
       plane       Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
       version     Print the version of this tool
       completion  Print a script that completes this tool's arguments in a shell
@@ -39,6 +41,7 @@ fn no_verb_is_answered_with_help_and_exit_code_2() {
     Usage: bowline <COMMAND>
 
     Commands:
+      demo        Show an operator at work, on an API server inside this process
       plane       Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
       version     Print the version of this tool
       completion  Print a script that completes this tool's arguments in a shell
@@ -197,7 +200,7 @@ fn the_completion_of_every_shell_names_every_verb() {
         let output = run(&["completion", shell]);
         assert!(output.status.success(), "{shell}: {output:?}");
         let script = text(&output.stdout);
-        for verb in ["plane", "version", "completion"] {
+        for verb in ["demo", "plane", "version", "completion"] {
             assert!(script.contains(verb), "the script for {shell} does not name {verb}:\n{script}");
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::IntoFuture;
 
 use bowline_cache::{Form, object_key, without_managed_fields};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Method;
 use kube::Resource;
@@ -52,7 +53,7 @@ impl<'a, K: Resource + Serialize + Send + Sync + 'static> Apply<'a, K> {
             client.invalid(task, format!("the object cannot be written as JSON: {error}"))
         })?;
         // A server refuses an object that says who owns its fields, as one that was read does.
-        let body = without_managed_fields(&body, &mut Vec::new()).to_vec();
+        let body = Bytes::copy_from_slice(without_managed_fields(&body, &mut Vec::new()));
         let mut address = client.address(&key, subresource);
         address.put_options(&client.client.options, true);
         if is_forced {

@@ -4,6 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use bowline_cache::{ListQuery, ObjectKey};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Method;
 use http_body_util::BodyExt as _;
@@ -75,17 +76,17 @@ impl Preconditions {
 
 impl Options {
     /// As a body; none if there is nothing to say.
-    fn body(&self) -> Vec<u8> {
+    fn body(&self) -> Bytes {
         if self.grace_period_seconds.is_none()
             && self.propagation_policy.is_none()
             && self.preconditions.is_none()
         {
-            return Vec::new();
+            return Bytes::new();
         }
         let mut body = serde_json::to_value(self).expect("options are plain values");
         body["kind"] = "DeleteOptions".into();
         body["apiVersion"] = "v1".into();
-        body.to_string().into_bytes()
+        body.to_string().into()
     }
 }
 
@@ -190,7 +191,7 @@ impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
     }
 }
 
-fn request(address: Address, accept: &'static str, body: Vec<u8>) -> Request {
+fn request(address: Address, accept: &'static str, body: Bytes) -> Request {
     let content_type = if body.is_empty() { "" } else { "application/json" };
     Request { method: Method::DELETE, address, accept, content_type, body }
 }

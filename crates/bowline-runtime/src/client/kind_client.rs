@@ -4,7 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_cache::{CacheError, Form, Kind, ListQuery, ListReader, ObjectKey};
+use bowline_cache::{CacheError, Form, Kind, ListQuery, ListReader, ObjectKey, SharedInformer};
+use bytes::Bytes;
 use futures::StreamExt as _;
 use http::Method;
 use http_body_util::BodyExt as _;
@@ -73,13 +74,27 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         self.find_live(task, &key).await
     }
 
+    /// The same as [`find`](Self::find), for who holds the informer of the kind in its form, in sync, and need not have it
+    /// looked up.
+    pub(crate) async fn find_in(
+        &self,
+        informer: &SharedInformer<K>,
+        key: &ObjectKey,
+    ) -> Result<Option<Arc<K>>, ClientError> {
+        let is_cached = self.client.cache_for(&self.binding).is_some();
+        if is_cached && self.is_current(informer, Read::One(key)).await {
+            return Ok(informer.indexer().get(key));
+        }
+        self.find_live(Task { verb: Verb::Get, key: Some(key), subresource: None }, key).await
+    }
+
     async fn find_live(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
         let request = Request {
             method: Method::GET,
             address: self.address(key, None),
             accept: self.accept(),
             content_type: "",
-            body: Vec::new(),
+            body: Bytes::new(),
         };
         match self.client.send(request, || self.operation(task)).await {
             Ok(body) => {
@@ -143,7 +158,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             _ => "application/json",
         };
-        let request = Request { method: Method::GET, address, accept, content_type: "", body: Vec::new() };
+        let request = Request { method: Method::GET, address, accept, content_type: "", body: Bytes::new() };
         let body = self.send(task, request).await?;
         let mut items = self.items(task, body).await?;
         items.truncate(query.max_objects().unwrap_or(usize::MAX));
@@ -188,7 +203,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             address,
             accept: self.accept(),
             content_type: patch.content_type(),
-            body: patch.body().to_vec(),
+            body: patch.shared_body(),
         };
         self.write(task, request).await
     }
@@ -381,7 +396,8 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
         let body = self
             .encode(object)
             .map_err(|error| self.invalid(task, format!("the object cannot be written as JSON: {error}")))?;
-        self.write(task, Request { method, address, accept: self.accept(), content_type, body }).await
+        let accept = self.accept();
+        self.write(task, Request { method, address, accept, content_type, body: body.into() }).await
     }
 
     /// An object as it is sent, which has to say what it is.

@@ -1,5 +1,6 @@
 //! Patches: what is to change in an object, in one of the ways that a server understands.
 
+use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -19,7 +20,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     kind: PatchKind,
-    body: Vec<u8>,
+    body: Bytes,
 }
 
 /// The ways in which a patch can be written.
@@ -54,7 +55,7 @@ impl Patch {
     /// # Errors
     /// When it cannot be written as JSON.
     pub fn json(operations: &impl Serialize) -> Result<Self, PatchError> {
-        Ok(Self { kind: PatchKind::Json, body: serde_json::to_vec(operations)? })
+        Ok(Self { kind: PatchKind::Json, body: serde_json::to_vec(operations)?.into() })
     }
 
     /// The fields that change. Lists are replaced.
@@ -62,7 +63,7 @@ impl Patch {
     /// # Errors
     /// When it cannot be written as JSON.
     pub fn merge(fields: &impl Serialize) -> Result<Self, PatchError> {
-        Ok(Self { kind: PatchKind::Merge, body: serde_json::to_vec(fields)? })
+        Ok(Self { kind: PatchKind::Merge, body: serde_json::to_vec(fields)?.into() })
     }
 
     /// The fields that change. Lists are merged where their fields say so.
@@ -70,7 +71,7 @@ impl Patch {
     /// # Errors
     /// When it cannot be written as JSON.
     pub fn strategic(fields: &impl Serialize) -> Result<Self, PatchError> {
-        Ok(Self { kind: PatchKind::Strategic, body: serde_json::to_vec(fields)? })
+        Ok(Self { kind: PatchKind::Strategic, body: serde_json::to_vec(fields)?.into() })
     }
 
     /// What makes `new` of `old`, as a merge. Changes that others made meanwhile to other fields stay; lists that differ are
@@ -112,10 +113,14 @@ impl Patch {
         &self.body
     }
 
+    pub(super) fn shared_body(&self) -> Bytes {
+        self.body.clone()
+    }
+
     /// Whether it changes nothing, so that it need not be sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        matches!(self.body.as_slice(), b"{}" | b"[]")
+        matches!(&*self.body, b"{}" | b"[]")
     }
 
     pub(super) fn content_type(&self) -> &'static str {

@@ -1,6 +1,7 @@
 //! Requests as they are on the wire, and their answers as bytes. Owns addresses, headers, statuses and warnings.
 
 use bowline_cache::ObjectKey;
+use bytes::Bytes;
 use form_urlencoded::byte_serialize;
 use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
 use http::{HeaderMap, Method, Response};
@@ -87,7 +88,7 @@ pub(super) struct Request {
     pub(super) address: Address,
     pub(super) accept: &'static str,
     pub(super) content_type: &'static str,
-    pub(super) body: Vec<u8>,
+    pub(super) body: Bytes,
 }
 
 /// The answer to a request that succeeded.

@@ -21,7 +21,7 @@ impl Client {
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// # async fn example(client: Client, key: ObjectKey) -> Result<(), ClientError> {
     /// client
-    ///     .retry_on_conflict(async || {
+    ///     .retry_on_conflict(|| async {
     ///         let mut map = (*client.get::<ConfigMap>(&key).await?).clone();
     ///         map.data.get_or_insert_default().insert("seen".to_owned(), "yes".to_owned());
     ///         client.update(&map).await
@@ -33,9 +33,9 @@ impl Client {
     ///
     /// # Errors
     /// The last conflict, or whatever else goes wrong.
-    pub async fn retry_on_conflict<T, E: Conflict>(
+    pub async fn retry_on_conflict<T, E: Conflict, F: Future<Output = Result<T, E>>>(
         &self,
-        mut attempt: impl AsyncFnMut() -> Result<T, E>,
+        mut attempt: impl FnMut() -> F,
     ) -> Result<T, E> {
         for _ in 1..TRIES {
             match attempt().await {

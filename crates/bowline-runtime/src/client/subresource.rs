@@ -1,6 +1,7 @@
 //! What stands behind an object's name in an address: its status, its scale and others.
 
 use bowline_cache::{ObjectKey, without_managed_fields};
+use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt as _;
 use kube::Resource;
@@ -195,7 +196,7 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
     /// # Errors
     /// When it is not there or cannot be read as an `S`.
     pub async fn get<S: DeserializeOwned>(&self, key: &ObjectKey) -> Result<S, ClientError> {
-        self.ask(Verb::Get, Wire::new(Method::GET, ""), key, Vec::new()).await
+        self.ask(Verb::Get, Wire::new(Method::GET, ""), key, Bytes::new()).await
     }
 
     /// Creates it, and returns what the server answers.
@@ -229,8 +230,7 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
     /// # Errors
     /// As [`KindClient::patch`].
     pub async fn patch<S: DeserializeOwned>(&self, key: &ObjectKey, patch: &Patch) -> Result<S, ClientError> {
-        self.ask(Verb::Patch, Wire::new(Method::PATCH, patch.content_type()), key, patch.body().to_vec())
-            .await
+        self.ask(Verb::Patch, Wire::new(Method::PATCH, patch.content_type()), key, patch.shared_body()).await
     }
 
     /// Applies it on the server, and returns it as the server has it. Needs a [field owner](Client::field_owner). It takes
@@ -250,7 +250,7 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
             return Err(self.client.invalid(task, problem));
         }
         let body = self.encode(Verb::Apply, key, body)?;
-        let body = without_managed_fields(&body, &mut Vec::new()).to_vec();
+        let body = Bytes::copy_from_slice(without_managed_fields(&body, &mut Vec::new()));
         let how =
             Wire { method: Method::PATCH, content_type: "application/apply-patch+yaml", is_forced: forced };
         self.ask(Verb::Apply, how, key, body).await
@@ -261,7 +261,7 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
         verb: Verb,
         how: Wire,
         key: &ObjectKey,
-        body: Vec<u8>,
+        body: Bytes,
     ) -> Result<S, ClientError> {
         let client = &self.client;
         let key = client.place(verb, key)?;
@@ -284,9 +284,10 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
         Ok(answer)
     }
 
-    fn encode(&self, verb: Verb, key: &ObjectKey, body: &impl Serialize) -> Result<Vec<u8>, ClientError> {
+    fn encode(&self, verb: Verb, key: &ObjectKey, body: &impl Serialize) -> Result<Bytes, ClientError> {
         let task = Task { verb, key: Some(key), subresource: Some(&self.name) };
         serde_json::to_vec(body)
+            .map(Bytes::from)
             .map_err(|error| self.client.invalid(task, format!("it cannot be written as JSON: {error}")))
     }
 }

@@ -64,6 +64,7 @@ impl ControllerBuilder<()> {
                 timeout: Duration::from_secs(600),
                 stop_timeout: Duration::from_secs(30),
                 recover_panics: true,
+                resync: None,
             },
         }
     }
@@ -139,7 +140,16 @@ impl<K: 'static> ControllerBuilder<K> {
         self
     }
 
-    /// What it is called in logs, metrics and events. By default the kind that it reconciles, in lower case. No two
+    /// Every object of the kinds that it watches is shown once more after each period (at least a second), with low priority,
+    /// although nothing happened to it; a watch whose [source](crate::source::KindSource::resync) has a period of its own
+    /// keeps that. By default as the cache has it.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.options.resync = Some(period);
+        self
+    }
+
+    /// What it is called in logs, metrics and events, and as the owner of fields that it writes, unless the cluster's client
+    /// has a name for that. By default the kind that it reconciles, in lower case. No two
     /// controllers of one cluster may have the same name.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -255,7 +265,7 @@ impl<K: 'static> ControllerBuilder<K> {
             books: (0..workers).map(|_| journal.book(name.clone(), clock.clone())).collect(),
             group,
             kind,
-            client: self.cluster.client().clone(),
+            client: self.cluster.client().field_owner_or(&name),
             recorder: self.cluster.recorder(&name),
             metrics: metrics.clone(),
             options: self.options,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use bowline_cache::CacheError;
+use bowline_cache::{CacheError, Phase};
 
 use crate::source::Obstacle;
 
@@ -104,6 +104,9 @@ impl WaitingFor {
 impl fmt::Display for WaitingFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.obstacle {
+            Obstacle::Informer(missing) if missing.phase == Phase::Stopped && missing.error.is_none() => {
+                write!(f, "{} in {} (stopped: call `Cluster::start`)", missing.kind, missing.namespaces)
+            }
             Obstacle::Informer(missing) => missing.fmt(f),
             Obstacle::Handler { kind, waiting } => {
                 write!(f, "{kind} (listed; {waiting} objects wait for the handler)")

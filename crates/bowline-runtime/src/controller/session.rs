@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Scope, Spawner};
@@ -33,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) timeout: Duration,
     pub(crate) stop_timeout: Duration,
     pub(crate) recover_panics: bool,
+    pub(crate) resync: Option<Duration>,
 }
 
 /// What a controller is for its whole life.
@@ -64,6 +65,8 @@ pub(crate) struct Session {
     scope: Scope,
     /// No more runs begin. Beside the token because workers look at it each time.
     stopping: AtomicBool,
+    /// Requests that workers got after that.
+    left: AtomicUsize,
     failure: std::sync::OnceLock<ControllerError>,
 }
 
@@ -83,6 +86,7 @@ impl Session {
             cancellation,
             scope,
             stopping: AtomicBool::new(false),
+            left: AtomicUsize::new(0),
             failure: std::sync::OnceLock::new(),
         }
     }
@@ -129,6 +133,18 @@ impl Session {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// A worker got a request that it may not begin with.
+    pub(super) fn leave(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many requests were never begun with, or never tried again.
+    pub(super) fn left(&self) -> usize {
+        let stats = self.queue.stats();
+        let dropped = usize::try_from(stats.dropped).unwrap_or(usize::MAX);
+        self.left.load(Ordering::Relaxed) + stats.ready + dropped
     }
 
     /// No more runs begin, and who waits for one ends.

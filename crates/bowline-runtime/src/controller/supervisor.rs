@@ -143,7 +143,5 @@ async fn clear_up(inner: &Inner, session: &Session, workers: &Scope) -> Stopped 
     for book in books {
         book.abandon();
     }
-    let stats = session.queue().stats();
-    let waiting = stats.ready + usize::try_from(stats.dropped).unwrap_or(usize::MAX);
-    Stopped::new(aborted, waiting)
+    Stopped::new(aborted, session.left())
 }

@@ -151,11 +151,15 @@ impl Broadcaster {
 
     pub(super) fn record(&self, event: EventRecord) {
         let now = self.clock().now();
-        let Some((last, others)) = self.inner.deliveries.split_last() else { return };
-        for delivery in others {
+        let mut wanting =
+            self.inner.deliveries.iter().filter(|it| it.sink.wants(event.event_type)).peekable();
+        while let Some(delivery) = wanting.next() {
+            if wanting.peek().is_none() {
+                delivery.observe(event, now);
+                return;
+            }
             delivery.observe(event.clone(), now);
         }
-        last.observe(event, now);
     }
 
     /// The time as a number that no event had before: its nanoseconds, or a few more.

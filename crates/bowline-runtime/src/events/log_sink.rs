@@ -4,7 +4,9 @@ use tracing::Level;
 
 use super::{EventRecord, EventType, Sink, SinkFuture};
 
-/// Events as log lines, each by itself.
+const TARGET: &str = "bowline::events";
+
+/// Events as log lines, each by itself, of the target `bowline::events`.
 #[derive(Clone, Debug)]
 pub struct LogSink {
     level: Level,
@@ -23,6 +25,10 @@ impl LogSink {
         self.level = level;
         self
     }
+
+    fn level_of(&self, event_type: EventType) -> Level {
+        if event_type == EventType::Warning { self.level.min(Level::WARN) } else { self.level }
+    }
 }
 
 impl Default for LogSink {
@@ -36,12 +42,27 @@ impl Sink for LogSink {
         "log"
     }
 
+    fn wants(&self, event_type: EventType) -> bool {
+        macro_rules! is_enabled {
+            ($level:expr) => {
+                tracing::event_enabled!(target: TARGET, $level)
+            };
+        }
+        match self.level_of(event_type) {
+            Level::ERROR => is_enabled!(Level::ERROR),
+            Level::WARN => is_enabled!(Level::WARN),
+            Level::INFO => is_enabled!(Level::INFO),
+            Level::DEBUG => is_enabled!(Level::DEBUG),
+            Level::TRACE => is_enabled!(Level::TRACE),
+        }
+    }
+
     fn write<'a>(&'a self, event: &'a EventRecord, _earlier: bool) -> SinkFuture<'a> {
         // The level of a tracing event is a constant of its call site.
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
-                    target: "bowline::events",
+                    target: TARGET,
                     $level,
                     kind = event.regarding.kind.as_deref(),
                     namespace = event.regarding.namespace.as_deref(),
@@ -55,9 +76,7 @@ impl Sink for LogSink {
                 )
             };
         }
-        let level =
-            if event.event_type == EventType::Warning { self.level.min(Level::WARN) } else { self.level };
-        match level {
+        match self.level_of(event.event_type) {
             Level::ERROR => line!(Level::ERROR),
             Level::WARN => line!(Level::WARN),
             Level::INFO => line!(Level::INFO),
@@ -65,5 +84,83 @@ impl Sink for LogSink {
             Level::TRACE => line!(Level::TRACE),
         }
         Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::sync::{Arc, Mutex};
+    use std::time::SystemTime;
+
+    use futures::FutureExt as _;
+    use k8s_openapi::api::core::v1::ObjectReference;
+    use tracing::field::{Field, Visit};
+    use tracing::span;
+
+    use super::*;
+
+    /// Keeps the lines that are logged.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<String>>>);
+
+    struct Line(String);
+
+    impl Visit for Line {
+        fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+            write!(self.0, " {field}={value:?}").expect("a string takes everything");
+        }
+    }
+
+    impl tracing::Subscriber for Lines {
+        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+            true
+        }
+        fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+            span::Id::from_u64(1)
+        }
+        fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+        fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+        fn event(&self, event: &tracing::Event<'_>) {
+            let mut line = Line(event.metadata().level().to_string());
+            event.record(&mut line);
+            self.0.lock().expect("nobody panics with it").push(line.0);
+        }
+        fn enter(&self, _: &span::Id) {}
+        fn exit(&self, _: &span::Id) {}
+    }
+
+    #[test]
+    fn a_warning_is_logged_as_one_and_the_rest_as_it_was_said() {
+        let mut event = EventRecord {
+            name: "a.1".to_owned(),
+            namespace: "default".to_owned(),
+            event_type: EventType::Warning,
+            reason: "Broken".to_owned(),
+            action: "Try".to_owned(),
+            note: "it does not work".to_owned(),
+            regarding: ObjectReference { kind: Some("Foo".to_owned()), ..ObjectReference::default() },
+            related: None,
+            controller: "test".to_owned(),
+            instance: "test-1".to_owned(),
+            first: SystemTime::UNIX_EPOCH,
+            last: SystemTime::UNIX_EPOCH,
+            count: 1,
+        };
+        let lines = Lines::default();
+        assert!(!LogSink::new().wants(EventType::Normal), "nobody listens");
+        tracing::subscriber::with_default(lines.clone(), || {
+            assert!(LogSink::new().wants(EventType::Normal));
+            let written = LogSink::new().write(&event, false).now_or_never();
+            assert!(matches!(written, Some(Ok(()))));
+            event.event_type = EventType::Normal;
+            let _ = LogSink::new().level(Level::INFO).write(&event, false).now_or_never();
+            let _ = LogSink::new().write(&event, false).now_or_never();
+        });
+        let lines = lines.0.lock().unwrap();
+        assert!(lines[0].starts_with("WARN message=Warning: it does not work kind=\"Foo\""), "{lines:?}");
+        assert!(lines[0].contains("reason=\"Broken\""), "{lines:?}");
+        assert!(lines[1].starts_with("INFO message=Normal"), "{lines:?}");
+        assert!(lines[2].starts_with("DEBUG"), "{lines:?}");
     }
 }

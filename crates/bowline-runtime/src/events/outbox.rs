@@ -163,7 +163,9 @@ impl Outbox {
             self.counters.add(Count::Failed, 1);
         }
         let Some(key) = &letter.series else { return };
-        let Some(series) = self.series.peek(key) else { return };
+        // The series may have been forgotten meanwhile, and another begun.
+        let is_of = |series: &&mut Series| series.event.name == letter.event.name;
+        let Some(series) = self.series.peek(key).filter(is_of) else { return };
         series.is_busy = false;
         if !is_taken {
             return;
@@ -292,3 +294,6 @@ fn wants_write(repeats: Repeats, series: &Series) -> bool {
         Repeats::Series => series.written < 2 && series.event.count > series.written,
     }
 }
+
+#[cfg(test)]
+mod tests;

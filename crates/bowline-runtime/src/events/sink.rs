@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use super::EventRecord;
+use super::{EventRecord, EventType};
 use crate::BoxError;
 
 /// What a sink does with one event.
@@ -17,6 +17,13 @@ pub trait Sink: Send + Sync + 'static {
     /// What becomes of an event that is like an earlier one. Default: [`Repeats::Each`].
     fn repeats(&self) -> Repeats {
         Repeats::Each
+    }
+
+    /// Whether it wants such an event at all. Asked whenever one is told, by whoever tells it: it must be quick. Default: yes.
+    ///
+    /// An event that it does not want is not counted.
+    fn wants(&self, _event_type: EventType) -> bool {
+        true
     }
 
     /// Writes an event. `earlier` says that this sink was already given it, with a lower count, and took it.

@@ -1,6 +1,6 @@
 //! Predicates made of others.
 
-use super::Predicate;
+use super::{Annotations, Generation, Labels, Predicate, ResourceVersion, Selector};
 use crate::Change;
 
 /// Accepts what both accept; from [`Predicate::and`].
@@ -18,6 +18,36 @@ pub struct Not<P>(P);
 /// Accepts what `predicate` does not. Mind that those that look at updates accept everything else, which this turns round.
 pub fn not<P>(predicate: P) -> Not<P> {
     Not(predicate)
+}
+
+/// `and` and `or` for predicates of every kind. Those of the trait want to know of which kind, before anybody knows.
+macro_rules! combine {
+    ($($predicate:ident $(<$($parameter:ident),+>)?;)+) => {$(
+        impl$(<$($parameter),+>)? $predicate$(<$($parameter),+>)? {
+            /// Accepts what both accept.
+            #[must_use]
+            pub fn and<P>(self, other: P) -> And<Self, P> {
+                And(self, other)
+            }
+
+            /// Accepts what one of the two accepts.
+            #[must_use]
+            pub fn or<P>(self, other: P) -> Or<Self, P> {
+                Or(self, other)
+            }
+        }
+    )+};
+}
+
+combine! {
+    Generation;
+    ResourceVersion;
+    Labels;
+    Annotations;
+    Selector;
+    And<A, B>;
+    Or<A, B>;
+    Not<A>;
 }
 
 impl<K: ?Sized, A: Predicate<K>, B: Predicate<K>> Predicate<K> for And<A, B> {

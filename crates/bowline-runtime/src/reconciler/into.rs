@@ -9,7 +9,7 @@ use kube::Resource;
 
 use super::{ObjectReconciler, Reconciler};
 use crate::controller::{Session, work};
-use crate::{Action, BoxError, Cluster, Context, Request};
+use crate::{Action, BoxError, Context, KindClient, Request};
 
 /// What can be given to [`ControllerBuilder::build`](crate::ControllerBuilder::build): a [`Reconciler`], an
 /// [`ObjectReconciler`] of the controller's kind, or a function or closure with the arguments of one of the two.
@@ -46,7 +46,7 @@ pub(crate) trait Execute: Send + Sync + 'static {
     /// What each worker holds for it.
     type Bound: Send + Sync + 'static;
 
-    fn bind(&self, cluster: &Cluster) -> Result<Self::Bound, CacheError>;
+    fn bind(&self, session: &Session) -> Result<Self::Bound, CacheError>;
 
     /// Reconciles; nothing if there is no object.
     fn execute(
@@ -62,7 +62,7 @@ struct Shared<X>(Arc<X>);
 
 impl<X: Execute> Work for Shared<X> {
     fn worker(&self, session: Arc<Session>, number: usize) -> Result<BoxFuture<'static, ()>, CacheError> {
-        let bound = self.0.bind(session.cluster())?;
+        let bound = self.0.bind(&session)?;
         Ok(Box::pin(work(session, number, self.0.clone(), bound)))
     }
 }
@@ -76,7 +76,7 @@ struct ByRequest<R>(R);
 impl<R: Reconciler> Execute for ByRequest<R> {
     type Bound = ();
 
-    fn bind(&self, _cluster: &Cluster) -> Result<(), CacheError> {
+    fn bind(&self, _session: &Session) -> Result<(), CacheError> {
         Ok(())
     }
 
@@ -95,19 +95,20 @@ where
     K: Resource + Send + Sync + 'static,
     R: ObjectReconciler<K>,
 {
-    type Bound = Informer<K>;
+    /// The informer that the controller watches, and what knows whether that has what was written.
+    type Bound = (Informer<K>, KindClient<K>);
 
-    fn bind(&self, cluster: &Cluster) -> Result<Informer<K>, CacheError> {
-        cluster.cache().get_informer(&self.kind)
+    fn bind(&self, session: &Session) -> Result<Self::Bound, CacheError> {
+        Ok((session.cluster().cache().get_informer(&self.kind)?, session.client().of(&self.kind)))
     }
 
     async fn execute(
         &self,
-        informer: &Informer<K>,
+        (informer, client): &Self::Bound,
         context: Context,
         request: Request,
     ) -> Result<Option<Action>, BoxError> {
-        let Some(object) = informer.indexer().get(request.key()) else { return Ok(None) };
+        let Some(object) = client.find_in(informer, request.key()).await? else { return Ok(None) };
         self.reconciler.reconcile(context, object).await.map(Some).map_err(Into::into)
     }
 }

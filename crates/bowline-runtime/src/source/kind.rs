@@ -54,8 +54,8 @@ impl<K> KindSource<K> {
         self
     }
 
-    /// Shows every object once more after each period (at least a second), with low priority. By default as the cache has
-    /// it, which is never unless it is told otherwise.
+    /// Shows every object once more after each period (at least a second), with low priority. By default as the
+    /// [controller](crate::ControllerBuilder::resync) has it, or else the cache.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
@@ -77,7 +77,7 @@ impl<K: Resource + Send + Sync + 'static> Begin<K> for KindSource<K> {
         let cache = self.cache.as_ref().unwrap_or_else(|| place.cluster.cache());
         let informer = cache.get_informer(&self.kind)?;
         let options = HandlerOptions::default().name(format!("controller {}", place.controller));
-        let options = match self.resync {
+        let options = match self.resync.or(place.resync) {
             Some(period) => options.resync(period),
             None => options,
         };

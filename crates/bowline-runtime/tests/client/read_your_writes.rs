@@ -350,10 +350,15 @@ fn a_dry_run_is_not_waited_for() {
     World::run(|world| async move {
         let cluster = world.cached(|builder| builder).await;
         let client = cluster.client();
+        client.create(&map("b", "1")).await.unwrap();
+        client.get::<ConfigMap>(&key("b")).await.unwrap();
         world.hold();
         let start = world.clock.now();
         client.dry_run().create(&map("a", "1")).await.unwrap();
         assert!(client.find::<ConfigMap>(&key("a")).await.unwrap().is_none());
+        client.dry_run().update(&map("b", "2")).await.unwrap();
+        client.dry_run().delete::<ConfigMap>(&key("b")).await.unwrap();
+        assert_eq!(value(&client.get::<ConfigMap>(&key("b")).await.unwrap()), "1");
         assert!(world.since(start) < 0.1, "{}", world.since(start));
     });
 }

@@ -1,5 +1,11 @@
 //! Controllers on the embedded server with simulated time, where what is slow, forbidden or broken is made so.
 
+mod lifecycle;
+mod observed;
+mod order;
 mod outcomes;
+mod scale;
+mod triggers;
 mod trouble;
+mod watches;
 mod world;

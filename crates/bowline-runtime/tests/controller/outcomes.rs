@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline_runtime::{Action, Context, Error, Request, Result, terminal};
 use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
 
 use crate::world::{Notes, World, noting};
 
@@ -93,12 +94,236 @@ fn a_terminal_error_is_counted_and_not_retried() {
         controller.start().unwrap();
         world.create("a").await;
         world.clock.sleep(Duration::from_secs(3600)).await;
+        assert_eq!(world.journal(), ["default/a: failed for good: never (ConfigMap created)"]);
+        let metric = |name| world.metric(&format!("controller_runtime_{name}{{controller=\"configmap\"}}"));
+        assert_eq!(metric("terminal_reconcile_errors_total"), 1);
+        assert_eq!(metric("reconcile_errors_total"), 1);
+    });
+}
+
+#[test]
+fn retries_end_at_the_maximum_and_the_hook_is_called() {
+    World::run(5, |world| async move {
+        let given_up = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let told = given_up.clone();
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .max_retries(3, move |gave_up| {
+                told.lock()
+                    .unwrap()
+                    .push(format!("{} after {}: {}", gave_up.request, gave_up.attempts, gave_up.error));
+            })
+            .build(|_: Context, _: Request| async { Result::<Action>::Err(Error::message("never")) })
+            .unwrap();
+        controller.start().unwrap();
+        world.create("a").await;
+        world.clock.sleep(Duration::from_secs(3600)).await;
+        assert_eq!(*given_up.lock().unwrap(), ["default/a after 4: never"]);
+        let failed = "default/a: failed: never (ConfigMap created)";
         assert_eq!(
             world.journal(),
-            ["default/a: failed for good: terminal error: never (ConfigMap created)"]
+            [failed, failed, failed, "default/a: given up: never (ConfigMap created)"]
+        );
+        // Something happens to it: it begins anew, with the shortest delay.
+        world.touch("a", "1").await;
+        world.settle().await;
+        let runs = world.cluster.journal().runs();
+        assert_eq!(runs.len(), 8);
+        let gap = runs[5].started.duration_since(runs[4].started).unwrap();
+        assert_eq!((runs[4].attempt, gap), (1, Duration::from_millis(5)));
+        assert_eq!(runs[4].triggers.to_string(), "ConfigMap updated");
+    });
+}
+
+#[test]
+fn a_panic_is_counted_and_retried() {
+    World::run(6, |world| async move {
+        let controller = world.cluster.controller::<ConfigMap>();
+        let controller = controller
+            .build(|context: Context, _: Request| async move {
+                assert!(context.attempt() > 1, "on purpose");
+                Ok::<_, Error>(Action::done())
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.settle().await;
+        assert_eq!(
+            world.journal(),
+            [
+                "default/a: panicked: the reconciler panicked: on purpose (ConfigMap created)",
+                "default/a: done (ConfigMap created)"
+            ]
         );
         let metric = |name| world.metric(&format!("controller_runtime_{name}{{controller=\"configmap\"}}"));
-        assert_eq!(metric("terminal_reconcile_errors_total"), 1.0);
-        assert_eq!(metric("reconcile_errors_total"), 1.0);
+        assert_eq!((metric("reconcile_panics_total"), metric("reconcile_errors_total")), (1, 1));
     });
+}
+
+#[test]
+fn a_function_that_panics_before_it_is_awaited_is_caught_too() {
+    World::run(7, |world| async move {
+        let calls = AtomicU32::new(0);
+        let controller = world.cluster.controller::<ConfigMap>();
+        let controller = controller
+            .build(move |_: Context, _: Request| {
+                assert!(calls.fetch_add(1, Ordering::Relaxed) > 0, "on purpose");
+                async { Ok::<_, Error>(Action::done()) }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        world.create("a").await;
+        world.settle().await;
+        assert_eq!(world.journal().pop().unwrap(), "default/a: done (ConfigMap created)");
+    });
+}
+
+#[test]
+fn backing_off_is_no_error_and_waits_longer_each_time() {
+    World::run(8, |world| async move {
+        let controller = world.cluster.controller::<ConfigMap>();
+        let controller = controller
+            .build(|context: Context, _: Request| async move {
+                Ok::<_, Error>(if context.attempt() < 4 { Action::back_off() } else { Action::done() })
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.settle().await;
+        let runs = world.cluster.journal().runs();
+        let gaps: Vec<_> = runs
+            .windows(2)
+            .map(|pair| pair[1].started.duration_since(pair[0].started).unwrap().as_millis())
+            .collect();
+        assert_eq!(gaps, [5, 10, 20]);
+        let errors = "controller_runtime_reconcile_errors_total{controller=\"configmap\"}";
+        assert_eq!(world.metric(errors), 0);
+    });
+}
+
+#[test]
+fn a_reconciler_of_objects_is_never_given_one_older_than_what_it_wrote() {
+    World::run(10, |world| async move {
+        world.create_map(&json!({"metadata": {"name": "a"}, "data": {"count": "0"}})).await;
+        let controller = world.cluster.controller::<ConfigMap>();
+        let controller = controller
+            .build(|context: Context, map: Arc<ConfigMap>| async move {
+                let mut map = (*map).clone();
+                let data = map.data.get_or_insert_default();
+                let count: u32 = data["count"].parse()?;
+                if count == 5 {
+                    return Ok(Action::done());
+                }
+                data.insert("count".to_owned(), (count + 1).to_string());
+                context.client().update(&map).await?;
+                Ok::<_, Error>(Action::requeue_after(Duration::ZERO))
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.slow_down(Duration::from_secs(1));
+        world.clock.sleep(Duration::from_secs(60)).await;
+        let map = world.maps().get("a").await.unwrap();
+        assert_eq!(map.data.unwrap()["count"], "5");
+        let errors = "controller_runtime_reconcile_errors_total{controller=\"configmap\"}";
+        assert_eq!(world.metric(errors), 0, "there was no conflict: {:#?}", world.journal());
+    });
+}
+
+#[test]
+fn what_panics_when_it_is_dropped_loses_no_request() {
+    struct Bomb(bool);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(!self.0, "on purpose");
+        }
+    }
+
+    World::run(11, |world| async move {
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .timeout(Duration::from_secs(1))
+            .build(|context: Context, _: Request| async move {
+                let is_first = context.attempt() == 1;
+                let _bomb = Bomb(is_first);
+                if is_first {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Error>(Action::done())
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.clock.sleep(Duration::from_secs(5)).await;
+        assert_eq!(
+            world.journal(),
+            ["default/a: took too long (ConfigMap created)", "default/a: done (ConfigMap created)"]
+        );
+    });
+}
+
+/// Each form of a reconciler can be built.
+mod forms {
+    use super::*;
+    use bowline_runtime::{ObjectReconciler, Reconciler};
+
+    struct ByRequest;
+
+    impl Reconciler for ByRequest {
+        type Error = std::io::Error;
+
+        async fn reconcile(&self, _: Context, request: Request) -> std::io::Result<Action> {
+            Err(std::io::Error::other(format!("{request} by request")))
+        }
+    }
+
+    struct ByObject;
+
+    impl ObjectReconciler<ConfigMap> for ByObject {
+        type Error = std::convert::Infallible;
+
+        async fn reconcile(
+            &self,
+            _: Context,
+            _: Arc<ConfigMap>,
+        ) -> std::result::Result<Action, std::convert::Infallible> {
+            Ok(Action::done())
+        }
+    }
+
+    async fn function_of_object(_: Context, _: Arc<ConfigMap>) -> Result<Action> {
+        Ok(Action::done())
+    }
+
+    #[test]
+    fn types_functions_and_closures_of_both_shapes_are_reconcilers() {
+        World::run(9, |world| async move {
+            world.create("a").await;
+            let builder = |name: &str| world.cluster.controller::<ConfigMap>().named(name);
+            let all = [
+                builder("a").build(ByRequest).unwrap(),
+                builder("b").build(ByObject).unwrap(),
+                builder("c").build(function_of_object).unwrap(),
+                builder("d").build(crate::world::nothing).unwrap(),
+                builder("e")
+                    .build(|_: Context, _: Arc<ConfigMap>| async {
+                        Err::<Action, Box<dyn std::error::Error + Send + Sync>>("boxed".into())
+                    })
+                    .unwrap(),
+            ];
+            for controller in &all {
+                controller.start().unwrap();
+                controller.ready().await.unwrap();
+            }
+            let first = world.journal();
+            assert!(first.contains(&"default/a: failed: default/a by request (ConfigMap found)".to_owned()));
+            assert!(first.contains(&"default/a: failed: boxed (ConfigMap found)".to_owned()), "{first:?}");
+        });
+    }
 }

@@ -1,15 +1,19 @@
 //! What goes wrong around a controller, and whom it hurts.
 
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_runtime::{Action, Context, ControllerError, Request, Result, Watch, handler, source};
+use bowline_runtime::{Action, Change, Context, ControllerError, Error, Request, Watch, handler, source};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
 
-use crate::world::{World, noting};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-async fn nothing(_: Context, _: Request) -> Result<Action> {
-    Ok(Action::done())
-}
+use crate::world::{World, nothing, noting};
 
 #[test]
 fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it_waits_for() {
@@ -48,5 +52,117 @@ fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it
         assert_eq!(world.watches("configmaps"), 1, "controllers share a watch");
         world.touch("a", "1").await;
         world.until("the other goes on", || notes.len() == 2).await;
+    });
+}
+
+/// A config map that has to have a value, which the server knows nothing of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct StrictMap {
+    metadata: ObjectMeta,
+    data: Data,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Data {
+    value: String,
+}
+
+impl Resource for StrictMap {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "ConfigMap".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "configmaps".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[test]
+fn an_object_that_cannot_be_read_does_not_stop_the_others() {
+    World::run(2, |world| async move {
+        world.create("bad").await;
+        world.create_map(&json!({"metadata": {"name": "good"}, "data": {"value": "1"}})).await;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let written = seen.clone();
+        let controller = world
+            .cluster
+            .controller::<StrictMap>()
+            .build(move |_: Context, map: Arc<StrictMap>| {
+                written.lock().unwrap().push(map.metadata.name.clone().unwrap_or_default());
+                async { Ok::<_, Error>(Action::done()) }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.settle().await;
+        world.create("worse").await;
+        world.create_map(&json!({"metadata": {"name": "better"}, "data": {"value": "1"}})).await;
+        world.settle().await;
+        assert_eq!(*seen.lock().unwrap(), ["good", "better"]);
+        // Once it can be read, it is one of them.
+        world.touch("bad", "1").await;
+        world.settle().await;
+        assert_eq!(*seen.lock().unwrap(), ["good", "better", "bad"]);
+    });
+}
+
+#[test]
+fn a_predicate_or_a_handler_that_panics_loses_one_change_and_no_more() {
+    World::run(3, |world| async move {
+        let notes = crate::world::Notes::default();
+        let written = notes.clone();
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .for_filter(|change: &Change<'_, ConfigMap>| {
+                assert_ne!(change.meta().name.as_deref(), Some("poison"), "on purpose");
+                true
+            })
+            .build(move |context: Context, request: Request| {
+                written.write(&context, &request);
+                async { Ok::<_, Error>(Action::done()) }
+            })
+            .unwrap();
+        for name in ["a", "poison", "z"] {
+            world.create(name).await;
+        }
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.settle().await;
+        assert_eq!(notes.requests(), ["default/a", "default/z"]);
+    });
+}
+
+#[test]
+fn a_controller_whose_cluster_was_not_started_says_so() {
+    World::run(4, |world| async move {
+        let other = bowline_runtime::Cluster::new(&world.scope().spawner(), world.client.clone()).unwrap();
+        let controller =
+            other.controller::<ConfigMap>().sync_timeout(Duration::from_secs(5)).build(nothing).unwrap();
+        let error = controller.run().await.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the controller \"configmap\" could not begin within 5s, because it waits for configmaps (v1) in all \
+             namespaces (stopped: call `Cluster::start`)"
+        );
     });
 }

@@ -15,13 +15,10 @@ use serde_json::{Value, json};
 /// Decides about lists and watches: how long they take, and what becomes of them.
 type OnRead = Box<dyn FnMut(&Call) -> (Duration, Verdict) + Send>;
 
-/// Decides about frames of watches.
-type OnFrame = Box<dyn FnMut(&Call, WatchFrame<'_>) -> FrameVerdict + Send>;
-
 #[derive(Default)]
 struct Obstacles {
     on_read: Option<OnRead>,
-    on_frame: Option<OnFrame>,
+    frames_take: Duration,
     watches: Vec<Call>,
 }
 
@@ -55,9 +52,12 @@ impl Hook for Standing {
         })
     }
 
-    fn frame<'a>(&'a self, call: &'a Call, frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        let decided = self.lock().on_frame.as_mut().map(|decide| decide(call, frame));
-        Box::pin(std::future::ready(decided.unwrap_or_default()))
+    fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+        let delay = self.lock().frames_take;
+        Box::pin(async move {
+            self.clock.sleep(delay).await;
+            FrameVerdict::Send
+        })
     }
 }
 
@@ -66,6 +66,7 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
     pub(crate) cluster: Cluster,
+    pub(crate) server: ApiServer,
     standing: Standing,
     scope: Scope,
 }
@@ -76,11 +77,12 @@ impl World {
         Simulation::new(seed).run(|clock| async move {
             let standing = Standing { clock: clock.clone(), obstacles: Arc::default() };
             let server = ApiServer::builder().clock(clock.clone()).hook(standing.clone()).build();
-            let client = Client::new(server.expect("it can be built"), "default");
+            let server = server.expect("it can be built");
+            let client = Client::new(server.clone(), "default");
             let scope = clock.scope("test");
             let cluster = Cluster::new(&scope.spawner(), client.clone()).expect("it can be made");
             cluster.start();
-            test(Self { clock, client, cluster, standing, scope }).await;
+            test(Self { clock, client, cluster, server, standing, scope }).await;
         });
     }
 
@@ -93,19 +95,14 @@ impl World {
         self.standing.lock().on_read = Some(Box::new(decide));
     }
 
-    /// From now on this decides about frames of watches.
-    pub(crate) fn on_frame(
-        &self,
-        decide: impl FnMut(&Call, WatchFrame<'_>) -> FrameVerdict + Send + 'static,
-    ) {
-        self.standing.lock().on_frame = Some(Box::new(decide));
+    /// Each event of a watch takes so long from now on.
+    pub(crate) fn slow_down(&self, delay: Duration) {
+        self.standing.lock().frames_take = delay;
     }
 
     /// Nothing stands in the way any more.
     pub(crate) fn heal(&self) {
-        let mut obstacles = self.standing.lock();
-        obstacles.on_read = None;
-        obstacles.on_frame = None;
+        self.standing.lock().on_read = None;
     }
 
     /// Lists and watches of a resource are forbidden.
@@ -175,12 +172,12 @@ impl World {
         self.cluster.journal().runs().iter().map(line).collect()
     }
 
-    /// The value of a metric with its labels, from what a scrape would show.
-    pub(crate) fn metric(&self, name: &str) -> f64 {
+    /// The value of a metric with its labels, from what a scrape would show; without its fraction.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.cluster.metrics().encode();
         let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         let value = found.unwrap_or_else(|| panic!("there is no {name} in\n{text}"));
-        value.parse().expect("a number")
+        value.split('.').next().unwrap_or(value).parse().expect("a number")
     }
 }
 
@@ -248,4 +245,9 @@ pub(crate) async fn noting(world: &World) -> (Controller, Notes) {
     controller.start().expect("it can be started");
     controller.ready().await.expect("it sees all that there is");
     (controller, notes)
+}
+
+/// Does nothing, without an error.
+pub(crate) async fn nothing(_: Context, _: Request) -> bowline_runtime::Result<Action> {
+    Ok(Action::done())
 }

@@ -123,6 +123,29 @@ fn an_answer_that_was_lost_makes_no_second_event() {
 }
 
 #[test]
+fn an_event_that_was_written_without_anybody_knowing_goes_on_as_a_series() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let cluster = world.cluster();
+        let recorder = cluster.recorder("test");
+        // It is written, its answer is lost, and then the server is away until it is given up.
+        world.committed(|_| Verdict::Disconnect);
+        let mut is_first = true;
+        world.before(move |_| {
+            if std::mem::replace(&mut is_first, false) { Verdict::Proceed } else { Verdict::Disconnect }
+        });
+        recorder.event(&map, EventType::Normal, "Synced", "told");
+        world.pass(150).await;
+        assert_eq!(counts(&cluster).failed, 1);
+        world.heal();
+        recorder.event(&map, EventType::Normal, "Synced", "told");
+        world.settle().await;
+        let events = world.events().await;
+        assert_eq!((events.len(), events[0].series.as_ref().unwrap().count), (1, 2));
+    });
+}
+
+#[test]
 fn a_series_whose_event_is_gone_is_created_with_its_count() {
     World::run(|world| async move {
         let map = world.map("a").await;

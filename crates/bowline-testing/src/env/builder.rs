@@ -10,12 +10,14 @@ use bowline_clock::{Clock, Simulation};
 use bowline_runtime::Cluster;
 
 use super::plane::Plane;
-use super::{Arm, EnvError, Inner, TestEnv};
+use super::{Arm, EnvError, Inner, State, TestEnv};
 
 /// How long a wait takes at most, where nothing but this process is waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The same where other processes have their say: nothing takes as long unless it hangs.
 const TIMEOUT_OUTSIDE: Duration = Duration::from_secs(60);
+/// The name of a namespace that nobody gave one.
+const NAMESPACE: &str = "test";
 /// The seed of a simulation that nobody gave one.
 const SEED: u64 = 1;
 
@@ -26,6 +28,7 @@ pub struct TestEnvBuilder {
     clock: Option<Clock>,
     seed: u64,
     timeout: Option<Duration>,
+    namespace: String,
     server: bowline_apiserver::Builder,
     has_hook: bool,
     all_namespaces: bool,
@@ -39,6 +42,7 @@ impl Default for TestEnvBuilder {
             clock: None,
             seed: SEED,
             timeout: None,
+            namespace: NAMESPACE.to_owned(),
             server: ApiServer::builder(),
             has_hook: false,
             all_namespaces: false,
@@ -80,6 +84,12 @@ impl TestEnvBuilder {
         self
     }
 
+    /// The name of the test's namespace; on a server that is shared it is only the beginning of one. Default: `test`.
+    pub fn namespace(mut self, name: impl Into<String>) -> Self {
+        self.namespace = name.into();
+        self
+    }
+
     /// The cluster's cache has the objects of all namespaces. Default: those of the test's namespace, and those that are in
     /// no namespace.
     pub fn all_namespaces(mut self) -> Self {
@@ -105,7 +115,7 @@ impl TestEnvBuilder {
             arm if clock.is_simulated() => return Err(EnvError::Simulated { arm: arm.name() }),
             arm => Plane::find(arm, &clock).await?,
         };
-        let namespace = plane.make_namespace(&clock).await?;
+        let namespace = plane.make_namespace(&self.namespace, &clock).await?;
         let kube = plane.client(&namespace)?;
         let scope = clock.scope("test");
         let mut cache = CacheOptions::new();
@@ -119,11 +129,12 @@ impl TestEnvBuilder {
         };
         Ok(TestEnv {
             inner: Arc::new(Inner {
+                client: cluster.client().namespaced(&namespace).live(),
                 cluster,
                 scope,
                 namespace,
                 arm: self.arm,
-                plane: Mutex::new(Some(plane)),
+                state: Mutex::new(State { plane: Some(plane), controllers: Vec::new() }),
             }),
             timeout: self.timeout.unwrap_or(timeout),
         })

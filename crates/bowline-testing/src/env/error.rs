@@ -1,8 +1,8 @@
 //! Why there is no test environment, and why it did not end well.
 
 use bowline_apiserver::BuildError;
-use bowline_runtime::ClusterError;
-use kube::config::{InferConfigError, KubeconfigError};
+use bowline_runtime::transport::TransportError;
+use bowline_runtime::{ClusterError, ControllerError};
 
 use crate::{StartError, StopError};
 
@@ -28,17 +28,11 @@ pub enum EnvError {
     /// The real control plane did not start.
     #[error("cannot start a real control plane: {0}")]
     Start(#[from] StartError),
-    /// The kubeconfig of the real control plane is of no use.
-    #[error("cannot use the kubeconfig of the real control plane: {0}")]
-    Kubeconfig(#[source] Box<KubeconfigError>),
-    /// There is no existing cluster to be found.
-    #[error("cannot find an existing cluster: {0}")]
-    NoCluster(#[source] Box<InferConfigError>),
-    /// There is no client for that server.
-    #[error("cannot make a client: {0}")]
-    Client(#[source] Box<kube::Error>),
+    /// There is no way to the server.
+    #[error("cannot reach a server: {0}")]
+    Transport(#[from] TransportError),
     /// There is no namespace for the test.
-    #[error("cannot create the namespace {name} for a test: {source}")]
+    #[error("cannot create the namespace {name} for a test: {}", said(source))]
     Namespace {
         /// Its name, or the beginning of it.
         name: String,
@@ -66,6 +60,9 @@ pub enum EnvError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinishError {
+    /// A controller had ended by itself.
+    #[error(transparent)]
+    Controller(ControllerError),
     /// Tasks went on although they were asked to end. They are aborted.
     #[error("these tasks did not end when they were asked to: {}", tasks.join(", "))]
     Tasks {
@@ -73,7 +70,7 @@ pub enum FinishError {
         tasks: Vec<String>,
     },
     /// The namespace is still there.
-    #[error("cannot delete the namespace {name}: {source}")]
+    #[error("cannot delete the namespace {name}: {}", said(source))]
     Namespace {
         /// Its name.
         name: String,
@@ -83,4 +80,12 @@ pub enum FinishError {
     /// The real control plane did not stop.
     #[error(transparent)]
     Stop(#[from] StopError),
+}
+
+/// What a server said, without all that is around it.
+pub(super) fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        _ => error.to_string(),
+    }
 }

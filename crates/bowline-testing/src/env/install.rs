@@ -12,6 +12,7 @@ use kube::{Api, CustomResourceExt, ResourceExt as _};
 use serde_json::Value;
 
 use super::TestEnv;
+use super::error::said;
 
 /// How often a definition is looked at until it is in force.
 const LOOK: Duration = Duration::from_millis(10);
@@ -43,7 +44,7 @@ pub enum InstallError {
         origin: String,
     },
     /// The server does not take the definition.
-    #[error("cannot install the definition of {name}: {source}")]
+    #[error("cannot install the definition of {name}: {}", said(source))]
     Refused {
         /// Which one, `PLURAL.GROUP`.
         name: String,
@@ -153,7 +154,7 @@ impl TestEnv {
     /// Whether a server serves what it says that it does: it says so a moment earlier.
     async fn is_served(&self, name: &str) -> Result<(), String> {
         let definitions = Api::<CustomResourceDefinition>::all(self.kube().clone());
-        let definition = definitions.get(name).await.map_err(|error| error.to_string())?;
+        let definition = definitions.get(name).await.map_err(|error| said(&error))?;
         let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let conditions: Vec<_> = conditions.collect();
         if !conditions.iter().any(|is| is.type_ == "Established" && is.status == "True") {
@@ -173,7 +174,7 @@ impl TestEnv {
             };
             let objects = Api::<DynamicObject>::all_with(self.kube().clone(), &resource);
             let one = ListParams::default().limit(1);
-            objects.list_metadata(&one).await.map_err(|error| error.to_string())?;
+            objects.list_metadata(&one).await.map_err(|error| said(&error))?;
         }
         Ok(())
     }

@@ -1,21 +1,19 @@
 //! The API server behind a test environment, and what a test may leave there.
 
 use std::env;
+use std::path::Path;
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
 use bowline_clock::Clock;
+use bowline_runtime::transport::{self, TransportError, TransportOptions};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client};
+use kube::{Api, Client, Config};
 
 use super::arm::{ASSETS, Arm, REAL_KUBECONFIG};
 use super::{EnvError, FinishError};
 use crate::{Binaries, RealControlPlane};
-
-/// The namespace of a test on a server of its own, and the beginning of its name elsewhere.
-const NAMESPACE: &str = "test";
 
 /// How long the end of a test may take that nobody waited for.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -34,17 +32,15 @@ impl Plane {
     /// The real one or an existing one; the embedded one has options of its own.
     pub(super) async fn find(arm: Arm, clock: &Clock) -> Result<Self, EnvError> {
         if arm == Arm::Existing {
-            let config = Config::infer().await.map_err(|error| EnvError::NoCluster(Box::new(error)))?;
-            return Ok(Self::Shared(Box::new(config)));
+            return Ok(Self::Shared(Box::new(transport::config(None).await?)));
         }
         if let Some(path) = env::var_os(REAL_KUBECONFIG) {
-            let kubeconfig = Kubeconfig::read_from(path);
-            return Ok(Self::Shared(Box::new(config_of(kubeconfig).await?)));
+            return Ok(Self::Shared(Box::new(transport::config(Some(Path::new(&path))).await?)));
         }
         let Some(directory) = env::var_os(ASSETS) else { return Err(EnvError::NoPrograms) };
         let plane =
             RealControlPlane::builder(clock.clone(), Binaries::in_directory(directory)).start().await?;
-        let config = config_of(Kubeconfig::read_from(plane.kubeconfig())).await?;
+        let config = transport::config(Some(&plane.kubeconfig())).await?;
         Ok(Self::Own(Box::new(plane), Box::new(config)))
     }
 
@@ -52,18 +48,16 @@ impl Plane {
     pub(super) fn client(&self, namespace: &str) -> Result<Client, EnvError> {
         match self {
             Self::Embedded(server) => Ok(Client::new(server.clone(), namespace)),
-            Self::Own(_, config) | Self::Shared(config) => {
-                client_of(config, namespace).map_err(|error| EnvError::Client(Box::new(error)))
-            }
+            Self::Own(_, config) | Self::Shared(config) => Ok(client_of(config, namespace)?),
         }
     }
 
-    /// Makes a namespace that nobody else uses, and returns its name.
-    pub(super) async fn make_namespace(&self, clock: &Clock) -> Result<String, EnvError> {
+    /// Makes a namespace that nobody else uses, and returns its name, which is this one or begins with it.
+    pub(super) async fn make_namespace(&self, name: &str, clock: &Clock) -> Result<String, EnvError> {
         // On a server of one's own the name is the same in every run, so that it can be in a snapshot.
         let name = match self {
-            Self::Embedded(_) | Self::Own(..) => NAMESPACE.to_owned(),
-            Self::Shared(_) => format!("{NAMESPACE}-{:012x}", clock.rng().next_u64() >> 16),
+            Self::Embedded(_) | Self::Own(..) => name.to_owned(),
+            Self::Shared(_) => format!("{name}-{:012x}", clock.rng().next_u64() >> 16),
         };
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.clone());
@@ -104,24 +98,15 @@ impl Plane {
     }
 }
 
-async fn config_of(
-    kubeconfig: Result<Kubeconfig, kube::config::KubeconfigError>,
-) -> Result<Config, EnvError> {
-    let config = match kubeconfig {
-        Ok(kubeconfig) => Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await,
-        Err(error) => Err(error),
-    };
-    config.map_err(|error| EnvError::Kubeconfig(Box::new(error)))
-}
-
-fn client_of(config: &Config, namespace: &str) -> kube::Result<Client> {
+fn client_of(config: &Config, namespace: &str) -> Result<Client, TransportError> {
     let mut config = config.clone();
     namespace.clone_into(&mut config.default_namespace);
-    Client::try_from(config)
+    transport::client(&config, &TransportOptions::new(&Clock::real()))
 }
 
 async fn delete_namespace(config: &Config, name: &str) -> kube::Result<()> {
-    let namespaces = Api::<Namespace>::all(client_of(config, name)?);
+    let client = client_of(config, name).map_err(|error| kube::Error::Service(error.into()))?;
+    let namespaces = Api::<Namespace>::all(client);
     match namespaces.delete(name, &DeleteParams::default()).await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),

@@ -4,13 +4,13 @@ use std::fmt;
 use std::panic::Location;
 use std::time::{Duration, SystemTime};
 
-use bowline_runtime::{Outcome, Run};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
 
 use super::TestEnv;
+use super::error::said;
 
 /// So many objects are shown whole.
 const OBJECTS: usize = 3;
@@ -63,7 +63,7 @@ impl Report {
             seen,
             namespace: env.namespace().to_owned(),
             events: last_events(env, now).await,
-            runs: last(&runs).iter().map(|run| describe_run(run, now)).collect(),
+            runs: last(&runs).iter().map(|run| format!("{}  {run}", age(run.started, now))).collect(),
         }
     }
 }
@@ -138,7 +138,7 @@ async fn last_events(env: &TestEnv, now: SystemTime) -> Result<Vec<String>, Stri
     let events = Api::<Event>::namespaced(env.kube().clone(), env.namespace());
     let params = ListParams::default();
     let list = env.clock().timeout(PATIENCE, events.list(&params)).await;
-    let mut list = list.map_err(|late| late.to_string())?.map_err(|error| error.to_string())?.items;
+    let mut list = list.map_err(|late| late.to_string())?.map_err(|error| said(&error))?.items;
     list.sort_by_key(time_of);
     Ok(last(&list).iter().map(|event| describe_event(event, now)).collect())
 }
@@ -161,24 +161,6 @@ fn describe_event(event: &Event, now: SystemTime) -> String {
     let (kind, name) = (text(&about.kind), text(&about.name));
     let (type_, reason, message) = (text(&event.type_), text(&event.reason), text(&event.message));
     format!("{age}{type_} {reason} {kind}/{name}: {message}{times}")
-}
-
-fn describe_run(run: &Run, now: SystemTime) -> String {
-    let Run { controller, request, triggers, attempt, started, took, outcome, .. } = run;
-    let attempt = if *attempt > 1 { format!(", try {attempt}") } else { String::new() };
-    let outcome = match outcome {
-        Outcome::Done => "done".to_owned(),
-        Outcome::RequeueAfter(delay) => format!("again after {delay:?}"),
-        Outcome::BackOff => "again, backing off".to_owned(),
-        Outcome::Failed(error) => format!("failed: {error}"),
-        Outcome::Terminal(error) => format!("failed for good: {error}"),
-        Outcome::GaveUp(error) => format!("gave up: {error}"),
-        Outcome::Panicked(message) => format!("panicked: {message}"),
-        Outcome::TimedOut => "timed out".to_owned(),
-        other => format!("{other:?}"),
-    };
-    let (age, took) = (age(*started, now), round(*took));
-    format!("{age}  {controller} {request} ({triggers}){attempt}, took {took:?}: {outcome}")
 }
 
 fn age(time: SystemTime, now: SystemTime) -> String {

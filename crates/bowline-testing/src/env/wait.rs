@@ -6,40 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_cache::{Event, Kind, Namespaces, Selectors, SharedInformer, Subscription};
-use kube::Resource;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use bowline_runtime::Object;
 
 use super::TestEnv;
 use super::report::{Report, Seen};
 
 /// How often a condition is looked at that nothing tells about.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// A type of objects that knows its kind.
-pub trait Object:
-    Resource<DynamicType = (), Scope: 'static>
-    + Serialize
-    + DeserializeOwned
-    + Clone
-    + fmt::Debug
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Object for K where
-    K: Resource<DynamicType = (), Scope: 'static>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + fmt::Debug
-        + Send
-        + Sync
-        + 'static
-{
-}
 
 /// What was waited for did not come. It shows itself, in `Debug` too, as a text of several lines: what was waited for and
 /// where, what was last seen of it, the last events in the test's namespace, and the last reconciles with what triggered

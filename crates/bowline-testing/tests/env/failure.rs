@@ -1,7 +1,12 @@
 //! What a wait says that was in vain.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_runtime::{Action, Context, Controller, Error, EventType, Result, terminal};
 use bowline_testing::{TestEnv, WaitError};
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 
 use crate::website::{Website, create_map, maps};
@@ -46,6 +51,62 @@ fn an_object_that_is_not_as_it_should_be_is_shown() {
 }
 
 #[test]
+fn the_last_events_and_reconciles_are_told_with_their_triggers() {
+    async fn refuse(ctx: Context, map: Arc<ConfigMap>) -> Result<Action> {
+        if map.name_any() == "good" {
+            return Ok(Action::done());
+        }
+        let message = "there is no cheese";
+        ctx.recorder().event(&*map, EventType::Warning, "NoCheese", message);
+        if map.name_any() == "worst" { Err(terminal(message)) } else { Err(Error::message(message)) }
+    }
+    TestEnv::builder().test(async |env| {
+        create_map(&env, "good", "1").await;
+        env.run(|cluster| Controller::builder(cluster).for_::<ConfigMap>().build(refuse)).await.unwrap();
+        env.clock().sleep(Duration::from_secs(5)).await;
+        create_map(&env, "bad", "1").await;
+        env.clock().sleep(Duration::from_secs(5)).await;
+        create_map(&env, "worst", "1").await;
+        let error = env
+            .within(Duration::from_millis(1500))
+            .wait_for::<ConfigMap>("bad", |map| map.immutable == Some(true))
+            .await
+            .unwrap_err();
+        insta::assert_snapshot!(shown(&error), @r#"
+        waited 1.5s for ConfigMap test/bad to be as the condition says, at crates/bowline-testing/tests/env/failure.rs:LINE
+
+        last seen:
+          apiVersion: v1
+          data:
+            value: "1"
+          kind: ConfigMap
+          metadata:
+            creationTimestamp: "2030-01-01T00:00:05Z"
+            name: bad
+            namespace: test
+            resourceVersion: "11"
+            uid: UID
+
+        last events in namespace test:
+            6.4s ago  Warning NoCheese ConfigMap/bad: there is no cheese (2 times)
+            1.5s ago  Warning NoCheese ConfigMap/worst: there is no cheese
+
+        last reconciles:
+            6.4s ago  configmap test/bad (ConfigMap created), attempt 3, 0.0ns: failed: there is no cheese
+            6.4s ago  configmap test/bad (ConfigMap created), attempt 4, 0.0ns: failed: there is no cheese
+            6.4s ago  configmap test/bad (ConfigMap created), attempt 5, 0.0ns: failed: there is no cheese
+            6.3s ago  configmap test/bad (ConfigMap created), attempt 6, 0.0ns: failed: there is no cheese
+            6.1s ago  configmap test/bad (ConfigMap created), attempt 7, 0.0ns: failed: there is no cheese
+            5.8s ago  configmap test/bad (ConfigMap created), attempt 8, 0.0ns: failed: there is no cheese
+            5.2s ago  configmap test/bad (ConfigMap created), attempt 9, 0.0ns: failed: there is no cheese
+            3.9s ago  configmap test/bad (ConfigMap created), attempt 10, 0.0ns: failed: there is no cheese
+            1.5s ago  configmap test/worst (ConfigMap created), 0.0ns: failed for good: there is no cheese
+            1.3s ago  configmap test/bad (ConfigMap created), attempt 11, 0.0ns: failed: there is no cheese
+        "#);
+    });
+}
+
+#[test]
 fn an_object_that_never_was_there_is_not_found() {
     TestEnv::builder().test(async |env| {
         let error = env.wait_for::<ConfigMap>("a", |_| true).await.unwrap_err();
@@ -67,7 +128,7 @@ fn an_object_that_is_gone_is_shown_as_it_was() {
         create_map(&env, "a", "1").await;
         let wait = env.wait_for::<ConfigMap>("a", |map| map.immutable == Some(true));
         let later = async {
-            env.clock().sleep(std::time::Duration::from_secs(1)).await;
+            env.clock().sleep(Duration::from_secs(1)).await;
             maps(&env).delete("a", &DeleteParams::default()).await.unwrap();
         };
         let (error, ()) = tokio::join!(wait, later);

@@ -5,5 +5,6 @@
 mod failure;
 mod finish;
 mod install;
+mod operator;
 mod wait;
 mod website;

@@ -1,0 +1,47 @@
+//! One run, in this process, from its start to its exit status: what every program does that a scenario starts.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use bowline_clock::{Clock, Scope};
+
+use crate::apiserver::load::Failure;
+use crate::subject::Measured;
+
+/// Does it and prints what was measured, as one line of JSON.
+pub(crate) fn measured<F>(run: impl FnOnce(Scope) -> F) -> ExitCode
+where
+    F: Future<Output = Result<Measured, Failure>> + Send + 'static,
+{
+    ended(block_on(run).map(|measured| {
+        println!("{}", serde_json::to_string(&measured).expect("strings and numbers are always JSON"));
+    }))
+}
+
+/// Does it, on a runtime with all cores.
+///
+/// # Errors
+/// When it fails, or there is no runtime.
+pub(crate) fn block_on<F, T>(run: impl FnOnce(Scope) -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>> + Send + 'static,
+    T: Send + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let scope = Clock::real().scope("program");
+        // A task, not this thread: it would have to be woken for everything.
+        scope.spawn("run", run(scope.scope("run"))).await?
+    })
+}
+
+/// The exit status, after telling why if it is one of failure.
+pub(crate) fn ended(result: Result<(), Failure>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! `foo-converge`: operators that do what Kubernetes' sample controller does, from their start until there is nothing
+//! left to do.
+
+mod bowline;
+mod kube_rs;
+pub(crate) mod load;
+mod object;
+pub(crate) mod operator;
+mod requests;
+pub(crate) mod server;
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::{env, io};
+
+use crate::apiserver::program;
+use crate::arguments::{Common, Peer};
+use crate::companion::Companion;
+use crate::go::Library;
+use crate::maker::{KUBE_RS, Maker};
+use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB, WALL_S};
+use crate::report::{Metric, Row, Target, row};
+use crate::subject::{Subject, Work};
+use crate::{go, scenario};
+
+const SCENARIO: &str = "foo-converge";
+const PEERS: &[Peer] = &[Peer::Go, Peer::KubeRs];
+
+/// How many Foos, and how often each subject has to cope with as many at the most.
+const SIZES: [(usize, Option<usize>); 2] = [(500, None), (5_000, Some(3))];
+const WORKERS: [usize; 2] = [2, 16];
+
+/// The longest takes some two minutes when nothing else runs.
+const LIMIT: Duration = Duration::from_secs(900);
+
+const CONFLICTS: Metric = Metric { name: "conflicts", unit: "answers" };
+const API_CALLS: Metric = Metric { name: "api_calls", unit: "requests" };
+const IDLE_WRITES: Metric = Metric { name: "idle_writes", unit: "requests" };
+
+/// The operators on Go's libraries, and their programs.
+const GO: [(Library, &str); 2] =
+    [(go::CLIENT_GO, "client-go-foo"), (go::CONTROLLER_RUNTIME, "controller-runtime-foo")];
+
+/// Runs the scenario and prints its results, see [`scenario::run`]. With `n`, with as many Foos alone.
+pub(crate) fn run(common: &Common, n: Option<usize>) -> ExitCode {
+    let scenario = scenario::Scenario { name: SCENARIO, peers: PEERS };
+    // It is there until all have run.
+    let mut companion = None;
+    let subjects = |peers: &BTreeSet<Peer>| {
+        let programs = peers.contains(&Peer::Go).then(go::build).transpose()?;
+        let started = companion.insert(Companion::foo(&program::real()?.directory)?);
+        subjects(peers, programs.as_deref(), started.file())
+    };
+    let sizes = n.map_or(SIZES.to_vec(), |n| vec![(n, None)]);
+    let work = sizes.iter().flat_map(|(n, most)| WORKERS.map(|workers| work(*n, workers, *most)));
+    scenario::run(scenario, common, subjects, work.collect())
+}
+
+/// Ours and those that the peers stand for. Each is this program, which starts the operator as a process of its own.
+fn subjects(
+    peers: &BTreeSet<Peer>,
+    programs: Option<&Path>,
+    endpoint: &Path,
+) -> Result<Vec<Subject>, Box<dyn Error>> {
+    let this = env::current_exe()?;
+    let subject = |name, version: &str, program: &Path, maker: Option<Maker>| -> io::Result<Subject> {
+        let mut arguments = vec!["foo-load".to_owned()];
+        for (name, value) in [("endpoint", endpoint), ("program", program)] {
+            arguments.extend([format!("--{name}"), value.display().to_string()]);
+        }
+        if let Some(maker) = maker {
+            arguments.extend(["--maker".to_owned(), maker.to_string()]);
+        }
+        Ok(Subject { name, version: version.to_owned(), program: env::current_exe()?, arguments })
+    };
+    let in_this = |maker: Maker| subject(maker.name(), maker.version(), &this, Some(maker));
+    let mut subjects = vec![in_this(Maker::Bowline)?];
+    if let Some(programs) = programs {
+        for (library, program) in GO {
+            subjects.push(subject(library.name, library.version(), &programs.join(program), None)?);
+        }
+    }
+    if peers.contains(&Peer::KubeRs) {
+        subjects.push(in_this(Maker::KubeRs)?);
+    }
+    Ok(subjects)
+}
+
+fn work(n: usize, workers: usize, most_pairs: Option<usize>) -> Work {
+    let variant = format!("workers={workers} n={n}");
+    let at_most = |go, kube_rs| {
+        let [client_go, controller_runtime] = GO.map(|(library, _)| (library.name, Target::AtMost(go)));
+        [client_go, controller_runtime, (KUBE_RS, Target::AtMost(kube_rs))]
+    };
+    let none = |metric| Row { at_most: Some(0.0), ..row(&variant, metric, &[]) };
+    let rows = vec![
+        row(&variant, CPU_S, &at_most(0.5, 0.9)),
+        row(&variant, RSS_PEAK_MIB, &at_most(0.65, 1.0)),
+        row(&variant, RSS_SETTLED_MIB, &at_most(0.65, 1.0)),
+        row(&variant, WALL_S, &at_most(1.2, 1.2)),
+        row(&variant, API_CALLS, &[]),
+        none(CONFLICTS),
+        none(IDLE_WRITES),
+    ];
+    let arguments = ["--n".to_owned(), n.to_string(), "--workers".to_owned(), workers.to_string()];
+    Work { name: variant.clone(), arguments: arguments.into(), rows, limit: LIMIT, most_pairs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_and_targets_are_the_agreed_ones() {
+        let work = work(500, 16, Some(3));
+        let told: Vec<_> = work
+            .rows
+            .iter()
+            .flat_map(|row| {
+                let bound = row.at_most.map(|bound| format!("{} ≤ {bound}", row.metric.name));
+                let targets =
+                    row.targets.iter().map(|(peer, target)| format!("{} {target} {peer}", row.metric.name));
+                bound.into_iter().chain(targets)
+            })
+            .collect();
+        let mut expected = Vec::new();
+        for (metric, go, kube_rs) in [
+            ("cpu_s", "0.5", "0.9"),
+            ("rss_peak_mib", "0.65", "1"),
+            ("rss_settled_mib", "0.65", "1"),
+            ("wall_s", "1.2", "1.2"),
+        ] {
+            for (peer, bound) in [("client-go", go), ("controller-runtime", go), ("kube-rs", kube_rs)] {
+                expected.push(format!("{metric} ≤ {bound}× {peer}"));
+            }
+        }
+        expected.extend(["conflicts ≤ 0", "idle_writes ≤ 0"].map(str::to_owned));
+        assert_eq!(told, expected);
+        assert!(work.rows.iter().all(|row| row.variant == "workers=16 n=500"));
+        assert_eq!((work.pairs(5), work.pairs(1)), (3, 1));
+    }
+}

@@ -1,0 +1,285 @@
+//! One run of one operator: makes Foos, starts it, waits until there is nothing left to do, and tells what it took.
+//!
+//! This process only looks on: it has one watch of the Foos, and reads from `/proc` what the operator has used.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use bowline_clock::{Clock, Scope};
+use clap::Args;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::{Child, Command};
+
+use super::requests::Requests;
+use super::{API_CALLS, CONFLICTS, IDLE_WRITES, object};
+use crate::apiserver::client::{Asked, Client, Connection, Endpoint, string};
+use crate::apiserver::load::{Failure, ask_all};
+use crate::maker::Maker;
+use crate::metric::WALL_S;
+use crate::subject::Measured;
+use crate::{execution, process};
+
+/// How many connections make Foos.
+const FILLING: usize = 16;
+
+/// How long an operator may take, and may then be busy.
+const PATIENCE: Duration = Duration::from_secs(400);
+const BUSY_PATIENCE: Duration = Duration::from_secs(120);
+
+/// An operator is quiet when it has used less CPU than this over so many looks.
+const QUIET_CPU_SECONDS: f64 = 0.02;
+const QUIET_LOOKS: usize = 6;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
+/// What a run is told.
+#[derive(Args, Debug)]
+pub(crate) struct FooLoadArguments {
+    /// The file that tells where the server is
+    #[arg(long)]
+    endpoint: PathBuf,
+    /// The operator
+    #[arg(long)]
+    program: PathBuf,
+    /// Whose it is, if it is this program
+    #[arg(long)]
+    maker: Option<Maker>,
+    /// How many Foos
+    #[arg(long)]
+    n: usize,
+    /// How many of them the operator looks after at once
+    #[arg(long)]
+    workers: usize,
+}
+
+/// Does it and prints what was measured, as one line of JSON.
+pub(crate) fn main(arguments: FooLoadArguments) -> ExitCode {
+    execution::measured(move |scope| run(scope, arguments))
+}
+
+async fn run(scope: Scope, arguments: FooLoadArguments) -> Result<Measured, Failure> {
+    let endpoint: Endpoint = serde_json::from_slice(&fs::read(&arguments.endpoint)?)?;
+    let client = Client::new(&endpoint, scope.spawner())?;
+    let clock = scope.spawner().clock().clone();
+    // A new one each time, since without kube-controller-manager none is ever gone.
+    let namespace = format!("foo-{:016x}", clock.rng().next_u64());
+    let mut connections = client.connect_all(FILLING).await?;
+    fill(&scope, &mut connections, &namespace, arguments.n).await?;
+    let measured = measure(&clock, &client, &arguments, &namespace).await;
+    clean(&mut connections[0], &namespace).await?;
+    measured
+}
+
+/// Makes all Foos, with a status that tells of a Deployment that is not there.
+async fn fill(
+    scope: &Scope,
+    connections: &mut Vec<Connection>,
+    namespace: &str,
+    n: usize,
+) -> Result<(), Failure> {
+    let body = serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+    connections[0].ask(Asked::post("/api/v1/namespaces", body.to_string().into_bytes())).await?;
+    let foos = foos(namespace);
+    let path = foos.clone();
+    let create = move |number| Asked::post(path.clone(), object::body(number));
+    ask_all(scope, connections, n, create, |_| Some(())).await?;
+    let patch =
+        move |number| Asked::patch(format!("{foos}/{}/status", object::name(number)), object::stale_status());
+    ask_all(scope, connections, n, patch, |_| Some(())).await?;
+    Ok(())
+}
+
+/// Starts the operator, and ends it when it is quiet.
+#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
+async fn measure(
+    clock: &Clock,
+    client: &Client,
+    arguments: &FooLoadArguments,
+    namespace: &str,
+) -> Result<Measured, Failure> {
+    let mut connection = client.connect().await?;
+    let mut watching = client.connect().await?;
+    let list = connection.ask(Asked::get(foos(namespace) + "?limit=1")).await?;
+    let revision = string(&list, "resourceVersion").ok_or("a list has no revision")?;
+    let watch = format!("{}?watch=true&resourceVersion={revision}", foos(namespace));
+    let mut watch = Watch { body: watching.start(Asked::get(watch)).await?.into_body(), read: Vec::new() };
+    let before = Requests::so_far(&mut connection).await?;
+
+    let began = clock.now();
+    let mut operator = start(arguments)?;
+    // Waiting for it would close its stdin.
+    let stdin = operator.stdin.take();
+    tokio::select! {
+        biased;
+        converged = clock.timeout(PATIENCE, watch.converged(arguments.n)) => {
+            let _: () = converged.map_err(|_| "not all Foos had their status in time")??;
+        }
+        status = operator.wait() => return Err(format!("the operator ended: {}", status?).into()),
+    }
+    let wall = clock.now().since(began).as_secs_f64();
+
+    quiet(clock, operator.id().ok_or("the operator has ended")?).await?;
+    drop(stdin);
+    let mut measured = ended(&mut operator).await?;
+    let asked = Requests::so_far(&mut connection).await?.since(&before);
+    // It is only seen where a run failed, or was started by hand.
+    eprint!("{}", asked.describe());
+    // After what the operator asked was counted, since this would be counted too.
+    let list = connection.ask(Asked::get(deployments(namespace) + "?limit=1")).await?;
+    let deployments = count(&list)?;
+    if deployments != arguments.n {
+        return Err(format!("{deployments} Deployments, not {}", arguments.n).into());
+    }
+    // One Deployment and one status for each.
+    let idle =
+        asked.writes().checked_sub(2 * arguments.n as u64).ok_or("the server counted too few writes")?;
+    let (all, conflicts) = (asked.all() as f64, asked.conflicts() as f64);
+    for (metric, value) in
+        [(WALL_S, wall), (API_CALLS, all), (CONFLICTS, conflicts), (IDLE_WRITES, idle as f64)]
+    {
+        measured.insert(metric.name.to_owned(), value);
+    }
+    Ok(measured)
+}
+
+fn start(arguments: &FooLoadArguments) -> Result<Child, Failure> {
+    let mut command = Command::new(&arguments.program);
+    if let Some(maker) = arguments.maker {
+        command.args(["foo-operator", "--maker", maker.name()]);
+    }
+    // Go's `flag` takes two dashes as well. It ends with its stdin, so it does when this process ends.
+    let started = command
+        .arg("--endpoint")
+        .arg(&arguments.endpoint)
+        .args(["--workers", &arguments.workers.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    Ok(started)
+}
+
+/// What the operator, which was told to end, tells that it used.
+async fn ended(operator: &mut Child) -> Result<Measured, Failure> {
+    let mut printed = Vec::new();
+    operator.stdout.take().ok_or("the operator has no stdout")?.read_to_end(&mut printed).await?;
+    let status = operator.wait().await?;
+    if !status.success() {
+        return Err(format!("the operator ended: {status}").into());
+    }
+    Ok(serde_json::from_slice(&printed)?)
+}
+
+/// Waits until the operator does nothing any more: events are written when all else is done.
+async fn quiet(clock: &Clock, pid: u32) -> Result<(), Failure> {
+    let quiet = async {
+        let mut looks = vec![process::cpu_seconds_of(pid)?];
+        loop {
+            clock.sleep(BETWEEN_LOOKS).await;
+            let now = process::cpu_seconds_of(pid)?;
+            looks.push(now);
+            let first = looks.len().checked_sub(QUIET_LOOKS + 1).map(|first| looks[first]);
+            if first.is_some_and(|first| now - first < QUIET_CPU_SECONDS) {
+                return Ok::<_, Failure>(());
+            }
+        }
+    };
+    clock.timeout(BUSY_PATIENCE, quiet).await.map_err(|_| "the operator was still busy after a while")?
+}
+
+/// Deletes all that there is, so that the next run finds what this one found.
+async fn clean(connection: &mut Connection, namespace: &str) -> Result<(), Failure> {
+    let events = format!("/api/v1/namespaces/{namespace}/events");
+    for collection in [foos(namespace), deployments(namespace), events] {
+        connection.ask(Asked::delete(collection)).await?;
+    }
+    Ok(())
+}
+
+/// The events of all Foos.
+struct Watch {
+    body: Incoming,
+    /// What was read of a line that is not whole.
+    read: Vec<u8>,
+}
+
+/// What matters of an event.
+#[derive(Deserialize)]
+struct Seen {
+    object: SeenFoo,
+}
+
+#[derive(Deserialize)]
+struct SeenFoo {
+    metadata: SeenMetadata,
+    status: Option<object::FooStatus>,
+}
+
+#[derive(Deserialize)]
+struct SeenMetadata {
+    name: String,
+}
+
+impl Watch {
+    /// Reads until all Foos have the status that they should have. Their Deployments are there then: operators write the
+    /// status last.
+    async fn converged(&mut self, n: usize) -> Result<(), Failure> {
+        let mut converged = BTreeSet::new();
+        while converged.len() < n {
+            let frame = self.body.frame().await.ok_or("the watch ended")??;
+            let Some(data) = frame.data_ref() else { continue };
+            self.read.extend_from_slice(data);
+            let Some(end) = memchr::memrchr(b'\n', &self.read) else { continue };
+            for line in self.read[..end].split(|byte| *byte == b'\n') {
+                let Seen { object } = serde_json::from_slice(line)?;
+                if object.status.is_some_and(|status| status.available_replicas == object::REPLICAS) {
+                    converged.insert(object.metadata.name);
+                }
+            }
+            self.read.drain(..=end);
+        }
+        Ok(())
+    }
+}
+
+/// How many objects there are, by a list of the first.
+fn count(list: &[u8]) -> Result<usize, Failure> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: Metadata,
+        items: Vec<serde::de::IgnoredAny>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        remaining_item_count: usize,
+    }
+    let list: List = serde_json::from_slice(list)?;
+    Ok(list.items.len() + list.metadata.remaining_item_count)
+}
+
+fn foos(namespace: &str) -> String {
+    format!("/apis/samplecontroller.k8s.io/v1alpha1/namespaces/{namespace}/foos")
+}
+
+fn deployments(namespace: &str) -> String {
+    format!("/apis/apps/v1/namespaces/{namespace}/deployments")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_the_first_tells_how_many_there_are() {
+        let count = |list: &str| count(list.as_bytes()).unwrap();
+        assert_eq!(count(r#"{"metadata":{"resourceVersion":"7"},"items":[]}"#), 0);
+        assert_eq!(count(r#"{"metadata":{"remainingItemCount":499,"continue":"a"},"items":[{"a":1}]}"#), 500);
+    }
+}

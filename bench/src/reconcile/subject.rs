@@ -1,0 +1,91 @@
+//! One run of one controller, in this process: ours, or that of kube-rs. `peers/go` does the same work in Go.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use bowline_clock::{Clock, Scope};
+use clap::Args;
+
+use super::{Task, bowline, kube_rs};
+use crate::apiserver::client::Endpoint;
+use crate::apiserver::load::Failure;
+use crate::maker::Maker;
+use crate::subject::Measured;
+use crate::{execution, sink};
+
+/// What a run is told. What a task does not need has a default.
+#[derive(Args, Debug)]
+pub(crate) struct ReconcileSubjectArguments {
+    #[arg(long)]
+    maker: Maker,
+    #[arg(long)]
+    task: Task,
+    /// The file that tells where the server is
+    #[arg(long)]
+    endpoint: PathBuf,
+    /// How many objects the server has
+    #[arg(long)]
+    n: usize,
+    /// How many of them are reconciled at once
+    #[arg(long, default_value_t = 1)]
+    workers: usize,
+    /// How often each is reconciled once more
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Updates a second
+    #[arg(long, default_value_t = 2_000)]
+    rate: usize,
+    /// How many updates do not count
+    #[arg(long, default_value_t = 1_000)]
+    warmup: usize,
+    /// How many updates count after that
+    #[arg(long, default_value_t = 10_000)]
+    samples: usize,
+}
+
+/// What there is to do, and where.
+pub(super) struct Run {
+    pub(super) scope: Scope,
+    clock: Clock,
+    pub(super) endpoint: Endpoint,
+    pub(super) n: usize,
+    pub(super) workers: usize,
+    pub(super) rounds: usize,
+    pub(super) rate: usize,
+    pub(super) warmup: usize,
+    pub(super) samples: usize,
+}
+
+impl Run {
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+/// Does it and prints what was measured, as one line of JSON. What is logged goes nowhere.
+pub(crate) fn main(arguments: ReconcileSubjectArguments) -> ExitCode {
+    sink::log();
+    execution::measured(move |scope| run(scope, arguments))
+}
+
+async fn run(scope: Scope, arguments: ReconcileSubjectArguments) -> Result<Measured, Failure> {
+    let clock = scope.spawner().clock().clone();
+    let run = Run {
+        scope,
+        clock,
+        endpoint: serde_json::from_slice(&fs::read(&arguments.endpoint)?)?,
+        n: arguments.n,
+        workers: arguments.workers,
+        rounds: arguments.rounds,
+        rate: arguments.rate,
+        warmup: arguments.warmup,
+        samples: arguments.samples,
+    };
+    match (arguments.maker, arguments.task) {
+        (Maker::Bowline, Task::Throughput) => bowline::throughput(&run).await,
+        (Maker::Bowline, Task::Latency) => bowline::latency(&run).await,
+        (Maker::KubeRs, Task::Throughput) => kube_rs::throughput(&run).await,
+        (Maker::KubeRs, Task::Latency) => kube_rs::latency(&run).await,
+    }
+}

@@ -1,0 +1,184 @@
+//! What can be seen of a controller from outside: metrics under the names that dashboards know, the journal, the span.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bowline_runtime::{Action, Context, Error, Outcome, Request, terminal};
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use crate::world::{World, line, noting};
+
+/// Names and labels as controller-runtime and client-go have them.
+const NAMES: [&str; 18] = [
+    "controller_runtime_reconcile_total{controller=\"configmap\",result=\"success\"} ",
+    "controller_runtime_reconcile_total{controller=\"configmap\",result=\"error\"} ",
+    "controller_runtime_reconcile_total{controller=\"configmap\",result=\"requeue\"} ",
+    "controller_runtime_reconcile_total{controller=\"configmap\",result=\"requeue_after\"} ",
+    "controller_runtime_reconcile_errors_total{controller=\"configmap\"} ",
+    "controller_runtime_terminal_reconcile_errors_total{controller=\"configmap\"} ",
+    "controller_runtime_reconcile_panics_total{controller=\"configmap\"} ",
+    "controller_runtime_reconcile_timeouts_total{controller=\"configmap\"} ",
+    "controller_runtime_reconcile_time_seconds_bucket{le=\"0.005\",controller=\"configmap\"} ",
+    "controller_runtime_max_concurrent_reconciles{controller=\"configmap\"} ",
+    "controller_runtime_active_workers{controller=\"configmap\"} ",
+    "workqueue_depth{name=\"configmap\",controller=\"configmap\",priority=\"0\"} ",
+    "workqueue_adds_total{name=\"configmap\",controller=\"configmap\"} ",
+    "workqueue_retries_total{name=\"configmap\",controller=\"configmap\"} ",
+    "workqueue_queue_duration_seconds_count{name=\"configmap\",controller=\"configmap\"} ",
+    "workqueue_work_duration_seconds_sum{name=\"configmap\",controller=\"configmap\"} ",
+    "workqueue_unfinished_work_seconds{name=\"configmap\",controller=\"configmap\"} ",
+    "workqueue_longest_running_processor_seconds{name=\"configmap\",controller=\"configmap\"} ",
+];
+
+#[test]
+fn metrics_have_the_names_that_dashboards_for_controller_runtime_know() {
+    World::run(1, |world| async move {
+        let (_controller, _) = noting(&world).await;
+        let text = world.cluster.metrics().encode();
+        for name in NAMES {
+            assert!(text.lines().any(|line| line.starts_with(name)), "there is no {name}in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    });
+}
+
+#[test]
+fn metrics_count_what_happens() {
+    World::run(2, |world| async move {
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .build(|context: Context, request: Request| async move {
+                match (request.name(), context.attempt()) {
+                    ("fails", 1) => return Err(Error::message("not yet")),
+                    ("waits", 1) if context.triggers().iter().count() == 1 => {
+                        return Ok(Action::requeue_after(Duration::from_secs(1)));
+                    }
+                    ("backs-off", 1) => return Ok(Action::back_off()),
+                    ("slow", _) => context.clock().sleep(Duration::from_secs(1000)).await,
+                    _ => {}
+                }
+                Ok(Action::done())
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        for name in ["fails", "waits", "backs-off"] {
+            world.create(name).await;
+        }
+        world.clock.sleep(Duration::from_secs(5)).await;
+        let results = |result| {
+            world.metric(&format!(
+                "controller_runtime_reconcile_total{{controller=\"configmap\",result=\"{result}\"}}"
+            ))
+        };
+        let all = ["success", "error", "requeue", "requeue_after"].map(results);
+        assert_eq!(all, [3, 1, 1, 1]);
+        let queue = |name: &str| {
+            world.metric(&format!("workqueue_{name}{{name=\"configmap\",controller=\"configmap\"}}"))
+        };
+        assert_eq!((queue("adds_total"), queue("retries_total")), (6, 3));
+        assert_eq!(queue("work_duration_seconds_count"), 6);
+        // Whoever is stuck shows while it is.
+        world.create("slow").await;
+        world.clock.sleep(Duration::from_secs(100)).await;
+        let active = "controller_runtime_active_workers{controller=\"configmap\"}";
+        assert_eq!(world.metric(active), 1);
+        let longest = queue("longest_running_processor_seconds");
+        assert!((99..=100).contains(&longest), "{longest}");
+    });
+}
+
+#[test]
+fn the_journal_tells_of_each_run_as_it_ends() {
+    World::run(3, |world| async move {
+        let mut runs = world.cluster.journal().subscribe();
+        let (_controller, _) = noting(&world).await;
+        world.create("a").await;
+        let run = runs.next().await.unwrap();
+        assert_eq!(line(&run), "default/a: done (ConfigMap created)");
+        assert_eq!((&*run.controller, run.attempt, &run.outcome), ("configmap", 1, &Outcome::Done));
+        let text = run.to_string();
+        assert_eq!(text, format!("configmap default/a (ConfigMap created), {:.1?}: done", run.took));
+        assert!(run.started <= world.clock.wall());
+        assert_eq!(runs.missed(), 0);
+    });
+}
+
+/// What is logged, line by line.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// The lines that hold a word.
+    fn lines(&self, word: &str) -> Vec<String> {
+        let bytes = self.0.lock().expect("nobody panics with it").clone();
+        let text = String::from_utf8(bytes).expect("logs are text");
+        text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect()
+    }
+}
+
+#[test]
+fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and_the_triggers() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    // With one subscriber alone, a test on another thread that has none could switch a span off for all.
+    let _another = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    World::run(4, |world| async move {
+        let ids = Arc::new(Mutex::new(Vec::new()));
+        let seen = ids.clone();
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .build(move |context: Context, _: Request| {
+                seen.lock().unwrap().push(context.id().to_string());
+                async move {
+                    // What is logged after a wait is logged in the same span.
+                    context.clock().sleep(Duration::from_millis(1)).await;
+                    tracing::info!("hello");
+                    match context.attempt() {
+                        1 => Err(Error::message("for now")),
+                        _ => Err(terminal("for good")),
+                    }
+                }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.settle().await;
+        let keys = |id: &str| {
+            format!(
+                "reconcile{{controller=\"configmap\" controllerGroup=\"\" controllerKind=\"ConfigMap\" \
+                 namespace=\"default\" name=\"a\" reconcileID={id} triggers=ConfigMap created}}"
+            )
+        };
+        let ids = ids.lock().unwrap();
+        let (hello, failed) = (log.lines("hello"), log.lines("reconciling failed"));
+        assert_eq!((ids.len(), hello.len(), failed.len()), (2, 2, 2));
+        for (number, id) in ids.iter().enumerate() {
+            assert!(hello[number].contains(&keys(id)), "{}", hello[number]);
+            assert!(failed[number].contains(&keys(id)), "{}", failed[number]);
+        }
+        assert!(failed[0].contains(" WARN ") && failed[0].contains("for now"), "{}", failed[0]);
+        assert!(failed[1].contains(" ERROR ") && failed[1].contains("for good"), "{}", failed[1]);
+        assert_eq!(log.lines("for now").len(), 1, "an error is logged once");
+    });
+}

@@ -1,0 +1,7 @@
+//! The client: every verb, form and wrapper.
+
+mod forms;
+mod reads;
+mod subresources;
+mod world;
+mod writes;

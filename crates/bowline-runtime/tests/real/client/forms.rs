@@ -1,0 +1,87 @@
+//! Kinds in other forms than a type of their own: dynamic, and metadata only.
+
+use bowline_cache::{Kind, ListQuery};
+use bowline_machinery::GroupVersionKind;
+use bowline_runtime::{ClusterBuilder, Patch};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use serde_json::json;
+
+use super::world::{World, labels, names, value};
+
+#[test]
+fn a_kind_that_is_only_a_name_has_all_verbs() {
+    World::run(|world| async move {
+        let client = world.client();
+        let kind = client.kind(&GroupVersionKind::new("", "v1", "ConfigMap")).await.unwrap();
+        let maps = client.of(&kind);
+        let mut object = DynamicObject {
+            types: None,
+            metadata: world.labelled("a", "x").metadata,
+            data: json!({"data": {"value": "1"}}),
+        };
+        let created = maps.create(&object).await.unwrap();
+        assert_eq!(created.types.as_ref().map(|types| types.kind.as_str()), Some("ConfigMap"));
+        assert_eq!(created.data["data"]["value"], "1");
+        object.data = json!({"data": {"value": "2"}});
+        maps.update(&object).await.unwrap();
+        assert_eq!(maps.get(&world.key("a")).await.unwrap().data["data"]["value"], "2");
+        let patch = Patch::merge(&json!({"data": {"value": "3"}})).unwrap();
+        assert_eq!(maps.patch(&world.key("a"), &patch).await.unwrap().data["data"]["value"], "3");
+        let query = ListQuery::new().in_namespace(&world.namespace).labels(labels("app=x"));
+        assert_eq!(names(&maps.list(&query).await.unwrap()), ["a"]);
+        maps.delete(&world.key("a")).await.unwrap();
+        assert!(maps.find(&world.key("a")).await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn dynamic_reads_are_cached_only_when_asked() {
+    World::run(|world| async move {
+        let kind = Kind::dynamic(Kind::<ConfigMap>::typed().resource().clone(), true);
+        let cluster = world.cluster(ClusterBuilder::cached::<ConfigMap>);
+        assert!(!cluster.client().is_cached(&kind));
+        let asked = world.cluster(|builder| builder.cached_kind(kind.clone()));
+        let maps = asked.client().of(&kind);
+        asked.client().create(&world.map("a", "1")).await.unwrap();
+        let one = maps.get(&world.key("a")).await.unwrap();
+        assert!(std::sync::Arc::ptr_eq(&one, &maps.get(&world.key("a")).await.unwrap()));
+        assert_eq!(one.data["data"]["value"], "1");
+    });
+}
+
+#[test]
+fn metadata_is_read_and_patched_alone() {
+    World::run(|world| async move {
+        let metadata = Kind::<PartialObjectMeta<ConfigMap>>::metadata();
+        let cluster = world.cluster(|builder| builder.cached::<ConfigMap>().cached_kind(metadata.clone()));
+        let client = cluster.client();
+        let objects = client.of(&metadata);
+        for round in 0..10 {
+            let name = format!("a{round}");
+            client.create(&world.map(&name, "1")).await.unwrap();
+            assert_eq!(objects.get(&world.key(&name)).await.unwrap().name_any(), name);
+            let patch = Patch::merge(&json!({"metadata": {"labels": {"round": name}}})).unwrap();
+            let patched = objects.patch(&world.key(&name), &patch).await.unwrap();
+            assert_eq!(patched.labels()["round"], name);
+            // What was written in one form is read in the other.
+            let read = client.get::<ConfigMap>(&world.key(&name)).await.unwrap();
+            assert_eq!((value(&read), &read.labels()["round"]), ("1", &name));
+            assert_eq!(objects.live_get(&world, &name).await.labels()["round"], name);
+            objects.delete(&world.key(&name)).await.unwrap();
+            assert!(client.find::<ConfigMap>(&world.key(&name)).await.unwrap().is_none());
+            assert!(objects.find(&world.key(&name)).await.unwrap().is_none());
+        }
+    });
+}
+
+trait LiveGet {
+    async fn live_get(&self, world: &World, name: &str) -> std::sync::Arc<PartialObjectMeta<ConfigMap>>;
+}
+
+impl LiveGet for bowline_runtime::KindClient<PartialObjectMeta<ConfigMap>> {
+    async fn live_get(&self, world: &World, name: &str) -> std::sync::Arc<PartialObjectMeta<ConfigMap>> {
+        world.client().of(self.kind()).get(&world.key(name)).await.expect("it is there")
+    }
+}

@@ -1,0 +1,81 @@
+//! Looking again, although nothing happened; and how many Foos are worked on at once.
+
+use std::time::SystemTime;
+
+use bowline::prelude::*;
+use bowline::runtime::{Cause, Run, Trigger};
+use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
+use bowline_testing::TestEnv;
+use k8s_openapi::api::apps::v1::Deployment;
+use sample_controller::{Foo, operator};
+use tokio::sync::Semaphore;
+
+use crate::world::{create, foo, key, runs, start};
+
+#[test]
+fn every_foo_is_looked_at_again_and_deployments_that_did_not_change_cause_nothing() -> Result<()> {
+    TestEnv::test(async |env| {
+        start(&env).await?;
+        let created = create(&env, "web", Some(1)).await?;
+        let resyncs = || -> Vec<(SystemTime, String)> {
+            let is_resync = |trigger: &&Trigger| trigger.cause() == Cause::Resynced;
+            let of_run = |run: Run| {
+                let resyncs = run.triggers.iter().filter(is_resync).map(ToString::to_string);
+                resyncs.map(|resync| (run.started, resync)).collect::<Vec<_>>()
+            };
+            runs(&env, "web").into_iter().flat_map(of_run).collect()
+        };
+        // In real time once has to do.
+        let times = if env.clock().is_simulated() { 4 } else { 1 };
+        let patient = env.within(Duration::from_secs(180));
+        patient.wait_until("the Foo was looked at again", async || resyncs().len() >= times).await?;
+        for (_, what) in resyncs() {
+            assert_eq!(what, "Foo resynced");
+        }
+        for pair in resyncs().windows(2) {
+            // Thirty seconds, give or take a tenth.
+            let between = pair[1].0.duration_since(pair[0].0)?.as_secs();
+            assert!((27..=33).contains(&between), "{between} s");
+        }
+        let deployment = env.client().get::<Deployment>(&key(&env, "web")).await?;
+        assert_eq!(deployment.metadata.resource_version, created.metadata.resource_version);
+        Ok(())
+    })
+}
+
+#[test]
+fn two_foos_are_worked_on_at_once_and_no_third() -> Result<()> {
+    let gate = Gate(Arc::new(Semaphore::new(0)));
+    TestEnv::builder().hook(gate.clone()).test(async |env| {
+        env.install::<Foo>().await?;
+        let controller = operator(env.cluster())?;
+        env.start(&controller).await?;
+        for name in ["a", "b", "c"] {
+            env.client().create(&foo(name, None)).await?;
+        }
+        let at_once = || controller.reconciling().len();
+        env.wait_until("two are worked on", async || at_once() == 2).await?;
+        env.clock().sleep(Duration::from_secs(5)).await;
+        assert_eq!(at_once(), 2);
+        gate.0.add_permits(3);
+        for name in ["a", "b", "c"] {
+            env.wait_for::<Deployment>(name, |_| true).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Lets Deployments be created when somebody opens it.
+#[derive(Clone)]
+struct Gate(Arc<Semaphore>);
+
+impl Hook for Gate {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        Box::pin(async move {
+            if call.resource == "deployments" && call.verb.as_str() == "create" {
+                self.0.acquire().await.expect("nobody closes it").forget();
+            }
+            Verdict::Proceed
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! What a Foo's status says.
+
+use std::sync::Mutex;
+
+use bowline::prelude::*;
+use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
+use bowline_testing::TestEnv;
+use sample_controller::{Foo, FooStatus};
+
+use crate::world::{create, key, make_available, scale_deployment, start, wait_for_run};
+
+#[test]
+fn available_replicas_are_written_from_the_deployment() -> Result<()> {
+    TestEnv::test(async |env| {
+        start(&env).await?;
+        create(&env, "web", Some(3)).await?;
+        let says = |replicas| move |foo: &Foo| foo.status == Some(FooStatus { available_replicas: replicas });
+        env.wait_for::<Foo>("web", says(0)).await?;
+        make_available(&env, "web", 2).await?;
+        env.wait_for::<Foo>("web", says(2)).await?;
+        make_available(&env, "web", 3).await?;
+        let foo = env.wait_for::<Foo>("web", says(3)).await?;
+        assert_eq!(foo.metadata.generation, Some(1), "only its status was written");
+        Ok(())
+    })
+}
+
+#[test]
+fn the_status_is_written_through_its_subresource_and_only_when_it_differs() -> Result<()> {
+    let writes = Writes::default();
+    TestEnv::builder().hook(writes.clone()).test(async |env| {
+        start(&env).await?;
+        create(&env, "web", None).await?;
+        make_available(&env, "web", 1).await?;
+        let one = |foo: &Foo| foo.status == Some(FooStatus { available_replicas: 1 });
+        env.wait_for::<Foo>("web", one).await?;
+        assert_eq!(writes.taken(), ["foos/status", "foos/status"], "none available, then one");
+
+        // The Deployment changes, but not in what the status says.
+        scale_deployment(&env, "web", 5).await?;
+        env.clock().sleep(Duration::from_secs(1)).await;
+        let change = format!("Deployment {}/web updated", env.namespace());
+        wait_for_run(&env, "web", &change).await?;
+        env.clock().sleep(Duration::from_secs(300)).await;
+        assert_eq!(writes.taken(), [] as [&str; 0]);
+        assert_eq!(env.client().get::<Foo>(&key(&env, "web")).await?.metadata.generation, Some(1));
+        Ok(())
+    })
+}
+
+/// Notes what the operator writes to Foos.
+#[derive(Clone, Default)]
+struct Writes(Arc<Mutex<Vec<String>>>);
+
+impl Writes {
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("nobody panics with it"))
+    }
+}
+
+impl Hook for Writes {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        if call.resource == "foos" && matches!(call.verb.as_str(), "update" | "patch") {
+            let resource = call.subresource.iter().fold("foos".to_owned(), |path, name| path + "/" + name);
+            self.0.lock().expect("nobody panics with it").push(resource);
+        }
+        Box::pin(std::future::ready(Verdict::Proceed))
+    }
+}
