@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bowline_clock::{HashState, Instant};
+use smallvec::SmallVec;
 
 use crate::arena::Slot;
 use crate::env::{Clock, Mutex, MutexGuard, lock};
@@ -35,8 +36,8 @@ pub(crate) struct State<K, P> {
     deadline_moved: bool,
     /// A key got in line.
     arrived: bool,
-    /// To be told to the metrics once the lock is released.
-    reports: Vec<Report>,
+    /// To be told to the metrics once the lock is released. Most of the time they are one or two, which need no memory.
+    reports: SmallVec<[Report; 3]>,
 }
 
 /// One of many keys that are added together.
@@ -66,7 +67,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
             waiters: Waiters::default(),
             deadline_moved: false,
             arrived: false,
-            reports: Vec::new(),
+            reports: SmallVec::new(),
         };
         Self {
             state: Mutex::new(state),

@@ -1,7 +1,7 @@
 //! The operator framework for Rust, as one crate: what an operator author adds to `Cargo.toml`.
 //!
 //! This crate holds no logic; it shows the parts under one roof. Begin with [`prelude`] and
-//! [`runtime`](bowline_runtime), whose guide leads through an operator.
+//! [`runtime`], whose guide leads through an operator.
 //!
 //! - [`prelude`]: what almost every operator uses.
 //! - [`runtime`]: controllers, from an event to `reconcile`, and the client in it.

@@ -70,6 +70,10 @@ pub fn operator(cluster: &Cluster) -> Result<Controller> {
 /// What goes wrong is tried again later, unless it is [`terminal`].
 pub async fn reconcile(ctx: Context, foo: Arc<Foo>) -> Result<Action> {
     let (client, recorder) = (ctx.client(), ctx.recorder());
+    if foo.metadata.deletion_timestamp.is_some() {
+        // It is on its way out, and takes its Deployment along: nothing is to be brought back.
+        return Ok(Action::done());
+    }
     let name = &foo.spec.deployment_name;
     if name.is_empty() {
         let message = "deploymentName must be set";

@@ -80,9 +80,11 @@ fn print_definition() -> Result<()> {
     Ok(writeln!(io::stdout(), "{definition}")?)
 }
 
-/// What the operator says goes to the standard error; of other libraries, only what went wrong.
+/// Every reconcile, and why it ran, goes to the standard error; of all else, only what went wrong.
 fn write_logs() {
-    let told = Targets::new().with_default(LevelFilter::WARN).with_target("bowline", LevelFilter::INFO);
+    let told = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_target("bowline_runtime::controller", LevelFilter::DEBUG);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(told)).init();
 }

@@ -136,10 +136,11 @@ impl<X: Execute> Worker<'_, X> {
 
     /// Runs the reconciler, as long as it may.
     async fn reconcile(&self, context: Context, request: &Request, span: &Span, started: Instant) -> End {
-        let mut running = pin!(self.execute.execute(self.bound, context, request.clone()));
+        let mut running = pin!(Some(self.execute.execute(self.bound, context, request.clone())));
         let mut deadline = None;
-        poll_fn(|poller| {
-            if let Poll::Ready(end) = poll(running.as_mut(), span, poller) {
+        let end = poll_fn(|poller| {
+            let Some(reconcile) = running.as_mut().as_pin_mut() else { return Poll::Pending };
+            if let Poll::Ready(end) = poll(reconcile, span, poller) {
                 return Poll::Ready(end);
             }
             // Only now: most are done at once, and need neither a timer nor a place in the list of those that run.
@@ -149,7 +150,13 @@ impl<X: Execute> Worker<'_, X> {
             });
             Pin::new(sleep).poll(poller).map(|()| End::TimedOut)
         })
-        .await
+        .await;
+        // What it holds may panic when it is dropped, which is no reason to lose the request.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| running.set(None))) {
+            let panic = panic_message(&*panic);
+            tracing::error!(parent: span, panic, "what a reconciler held panicked when it was dropped");
+        }
+        end
     }
 
     fn succeeded(&self, mut item: Item<'_, Request, Pending>, action: Option<Action>, facts: &Facts) {

@@ -1,14 +1,16 @@
 //! Changes that come through a channel or a stream: what somebody outside the API server has seen.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bowline_cache::CacheError;
-use bowline_clock::{Scope, panic_message};
+use bowline_clock::{Scope, panic_message, poll_cooperate};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use kube::Resource;
@@ -118,18 +120,33 @@ impl<K: Resource + Send + Sync + 'static> Begin<K> for StreamSource<K> {
     }
 }
 
-/// Reads until the end, several at a time when several are there.
+/// Reads until the end. The queue is told when nothing more is at hand, or much was.
 async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, mut feed: Feed<K>) {
     let mut objects = objects.lock().await;
-    let mut turns = objects.as_mut().ready_chunks(TURN);
-    while let Some(turn) = turns.next().await {
-        for object in turn {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.take(&Change::generic(&object)))) {
-                let panic = panic_message(&*panic);
-                tracing::error!(panic, "a handler panicked; it goes on with the next object");
+    poll_fn(|cx| {
+        // A stream that is always ready must not keep its thread for itself.
+        while let Poll::Ready(progress) = poll_cooperate(cx) {
+            progress.made();
+            for _ in 0..TURN {
+                match objects.as_mut().poll_next(cx) {
+                    Poll::Ready(Some(object)) => take(&mut feed, &object),
+                    end => {
+                        feed.flush();
+                        return end.map(|_| ());
+                    }
+                }
             }
+            feed.flush();
         }
-        feed.flush();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn take<K: Resource + 'static>(feed: &mut Feed<K>, object: &K) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.take(&Change::generic(object)))) {
+        let panic = panic_message(&*panic);
+        tracing::error!(panic, "a handler panicked; it goes on with the next object");
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bowline_runtime::{Action, Context, Error, Request, Result, terminal};
 use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::json;
 
 use crate::world::{Notes, World, noting};
 
@@ -200,6 +201,70 @@ fn backing_off_is_no_error_and_waits_longer_each_time() {
         assert_eq!(gaps, [5, 10, 20]);
         let errors = "controller_runtime_reconcile_errors_total{controller=\"configmap\"}";
         assert_eq!(world.metric(errors), 0);
+    });
+}
+
+#[test]
+fn a_reconciler_of_objects_is_never_given_one_older_than_what_it_wrote() {
+    World::run(10, |world| async move {
+        world.create_map(&json!({"metadata": {"name": "a"}, "data": {"count": "0"}})).await;
+        let controller = world.cluster.controller::<ConfigMap>();
+        let controller = controller
+            .build(|context: Context, map: Arc<ConfigMap>| async move {
+                let mut map = (*map).clone();
+                let data = map.data.get_or_insert_default();
+                let count: u32 = data["count"].parse()?;
+                if count == 5 {
+                    return Ok(Action::done());
+                }
+                data.insert("count".to_owned(), (count + 1).to_string());
+                context.client().update(&map).await?;
+                Ok::<_, Error>(Action::requeue_after(Duration::ZERO))
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.slow_down(Duration::from_secs(1));
+        world.clock.sleep(Duration::from_secs(60)).await;
+        let map = world.maps().get("a").await.unwrap();
+        assert_eq!(map.data.unwrap()["count"], "5");
+        let errors = "controller_runtime_reconcile_errors_total{controller=\"configmap\"}";
+        assert_eq!(world.metric(errors), 0, "there was no conflict: {:#?}", world.journal());
+    });
+}
+
+#[test]
+fn what_panics_when_it_is_dropped_loses_no_request() {
+    struct Bomb(bool);
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            assert!(!self.0, "on purpose");
+        }
+    }
+
+    World::run(11, |world| async move {
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .timeout(Duration::from_secs(1))
+            .build(|context: Context, _: Request| async move {
+                let is_first = context.attempt() == 1;
+                let _bomb = Bomb(is_first);
+                if is_first {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Error>(Action::done())
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.clock.sleep(Duration::from_secs(5)).await;
+        assert_eq!(
+            world.journal(),
+            ["default/a: took too long (ConfigMap created)", "default/a: done (ConfigMap created)"]
+        );
     });
 }
 

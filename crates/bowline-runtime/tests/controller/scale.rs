@@ -1,10 +1,10 @@
 //! Many objects, several controllers, one watch.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use bowline_runtime::{Action, Context, Error};
+use bowline_runtime::{Action, Context, Controller, Error, Request, Watch, handler, source};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::world::World;
@@ -33,6 +33,25 @@ fn three_controllers_of_ten_thousand_objects_share_one_watch() {
         let seen = |number: usize| counts[number].load(Ordering::Relaxed);
         world.until("all are reconciled", || (0..3).all(|number| seen(number) == 10_000)).await;
         assert_eq!(world.watches("configmaps"), 1);
+
+        // One more, whose informer is in sync already, waits for its own handler all the same: its first run knows of all.
+        let counted = Arc::new(Mutex::new(Vec::new()));
+        let written = counted.clone();
+        let to_one = handler::map(|_: &ConfigMap| [Request::new("default", "all")]);
+        let controller = Controller::builder(&world.cluster)
+            .named("counting")
+            .watches(Watch::new(source::kind::<ConfigMap>(), to_one))
+            .build(move |context: Context, _: Request| {
+                let triggers = context.triggers();
+                written.lock().unwrap().push(triggers.iter().count() as u64 + triggers.more());
+                async { Ok::<_, Error>(Action::done()) }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.settle().await;
+        assert_eq!(*counted.lock().unwrap(), [10_000]);
+
         world.touch("object-00042", "1").await;
         world.settle().await;
         assert_eq!((0..3).map(seen).collect::<Vec<_>>(), [10_001; 3]);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
 use bowline_clock::{Clock, Instant, Scope, Simulation};
 use bowline_machinery::Status;
 use bowline_runtime::{Action, Cluster, Context, Controller, Request, Run};
@@ -18,6 +18,7 @@ type OnRead = Box<dyn FnMut(&Call) -> (Duration, Verdict) + Send>;
 #[derive(Default)]
 struct Obstacles {
     on_read: Option<OnRead>,
+    frames_take: Duration,
     watches: Vec<Call>,
 }
 
@@ -48,6 +49,14 @@ impl Hook for Standing {
                 self.clock.sleep(delay).await;
             }
             verdict
+        })
+    }
+
+    fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+        let delay = self.lock().frames_take;
+        Box::pin(async move {
+            self.clock.sleep(delay).await;
+            FrameVerdict::Send
         })
     }
 }
@@ -84,6 +93,11 @@ impl World {
     /// From now on this decides about lists and watches.
     pub(crate) fn on_read(&self, decide: impl FnMut(&Call) -> (Duration, Verdict) + Send + 'static) {
         self.standing.lock().on_read = Some(Box::new(decide));
+    }
+
+    /// Each event of a watch takes so long from now on.
+    pub(crate) fn slow_down(&self, delay: Duration) {
+        self.standing.lock().frames_take = delay;
     }
 
     /// Nothing stands in the way any more.

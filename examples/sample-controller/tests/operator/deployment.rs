@@ -106,3 +106,23 @@ fn a_foo_that_is_gone_ends_its_work() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn a_foo_that_is_on_its_way_out_gets_nothing_back() -> Result<()> {
+    TestEnv::test(async |env| {
+        start(&env).await?;
+        let mut foo = foo("web", Some(1));
+        foo.metadata.finalizers = Some(vec!["example.com/wait".to_owned()]);
+        env.client().create(&foo).await?;
+        env.wait_for::<Deployment>("web", |_| true).await?;
+        env.client().delete::<Foo>(&key(&env, "web")).await?;
+        env.wait_for::<Foo>("web", |foo| foo.metadata.deletion_timestamp.is_some()).await?;
+
+        env.client().delete::<Deployment>(&key(&env, "web")).await?;
+        wait_for_run(&env, "web", &format!("Deployment {}/web deleted", env.namespace())).await?;
+        assert!(env.client().find::<Deployment>(&key(&env, "web")).await?.is_none());
+        let patch = Patch::merge(&json!({"metadata": {"finalizers": null}}))?;
+        env.client().patch::<Foo>(&key(&env, "web"), &patch).await?;
+        Ok(())
+    })
+}

@@ -1,6 +1,6 @@
 //! The program, from its start to its end.
 
-use std::io::{BufRead as _, BufReader, Lines};
+use std::io::{BufRead as _, BufReader, Lines, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -92,7 +92,7 @@ struct Running {
 impl Running {
     fn start(arguments: &[&str]) -> Self {
         let mut command = sample_controller();
-        command.args(arguments).stdout(Stdio::piped());
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut program = command.spawn().expect("it can be started");
         let lines = BufReader::new(program.stdout.take().expect("a pipe")).lines();
         Self { program, lines }
@@ -106,7 +106,10 @@ impl Running {
     fn end(mut self, signal: &str) {
         let killed = Command::new("kill").args(["-s", signal, &self.program.id().to_string()]).status();
         assert!(killed.expect("there is a program of that name").success());
-        assert!(self.program.wait().expect("it ends").success());
+        let status = self.program.wait().expect("it ends");
+        let mut logged = String::new();
+        self.program.stderr.take().expect("a pipe").read_to_string(&mut logged).expect("text");
+        assert!(status.success() && logged.contains("reconciled"), "{status}\n{logged}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! Looking again, although nothing happened; and how many Foos are worked on at once.
 
+use std::time::SystemTime;
+
 use bowline::prelude::*;
-use bowline::runtime::Cause;
+use bowline::runtime::{Cause, Run, Trigger};
 use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
 use bowline_testing::TestEnv;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -15,19 +17,26 @@ fn every_foo_is_looked_at_again_and_deployments_that_did_not_change_cause_nothin
     TestEnv::test(async |env| {
         start(&env).await?;
         let created = create(&env, "web", Some(1)).await?;
-        let resynced = || {
-            let mut triggers: Vec<_> = runs(&env, "web")
-                .iter()
-                .flat_map(|run| run.triggers.iter().cloned().collect::<Vec<_>>())
-                .collect();
-            triggers.retain(|trigger| trigger.cause() == Cause::Resynced);
-            triggers.iter().map(ToString::to_string).collect::<Vec<_>>()
+        let resyncs = || -> Vec<(SystemTime, String)> {
+            let is_resync = |trigger: &&Trigger| trigger.cause() == Cause::Resynced;
+            let of_run = |run: Run| {
+                let resyncs = run.triggers.iter().filter(is_resync).map(ToString::to_string);
+                resyncs.map(|resync| (run.started, resync)).collect::<Vec<_>>()
+            };
+            runs(&env, "web").into_iter().flat_map(of_run).collect()
         };
         // In real time once has to do.
         let times = if env.clock().is_simulated() { 4 } else { 1 };
-        let env_with_time = env.within(Duration::from_secs(180));
-        env_with_time.wait_until("the Foo was looked at again", async || resynced().len() >= times).await?;
-        assert_eq!(resynced(), vec!["Foo resynced"; times]);
+        let patient = env.within(Duration::from_secs(180));
+        patient.wait_until("the Foo was looked at again", async || resyncs().len() >= times).await?;
+        for (_, what) in resyncs() {
+            assert_eq!(what, "Foo resynced");
+        }
+        for pair in resyncs().windows(2) {
+            // Thirty seconds, give or take a tenth.
+            let between = pair[1].0.duration_since(pair[0].0)?.as_secs();
+            assert!((27..=33).contains(&between), "{between} s");
+        }
         let deployment = env.client().get::<Deployment>(&key(&env, "web")).await?;
         assert_eq!(deployment.metadata.resource_version, created.metadata.resource_version);
         Ok(())
