@@ -22,7 +22,7 @@ use crate::subject::Measured;
 const GROUP_INDEX: &str = "group";
 
 /// How long to wait between two looks whether a list is over.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 pub(super) async fn sync(run: &Run) -> Result<Measured, Failure> {
     match run.resource {

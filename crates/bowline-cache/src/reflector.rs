@@ -26,7 +26,7 @@ pub(crate) use decoder::{Decoder, Transform};
 use decoder::{Late, Listed};
 pub(crate) use health::Health;
 pub use health::Phase;
-use reading::{Reading, SILENCE};
+use reading::{Reading, SILENCE, give_way};
 
 /// A watch lasts at least this long by the server's clock, and up to twice this.
 const WATCH: Duration = Duration::from_secs(300);
@@ -525,7 +525,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         if !deltas.is_empty() {
             following.has_told = true;
             self.metrics.events(deltas.len());
+            let is_much = deltas.len() >= GATHERED;
             self.fifo.push(deltas).await;
+            if is_much {
+                // Who applies them may have to run on this thread, and is not to find a heap of them.
+                give_way().await;
+            }
         }
         end
     }

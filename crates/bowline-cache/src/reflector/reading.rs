@@ -81,7 +81,7 @@ async fn ready_soon(stream: &mut ByteStream) -> Option<Option<Result<Bytes, List
 }
 
 /// Lets the tasks run that are ready on this thread. Cheaper than tokio's own way, which looks for news of all sockets.
-async fn give_way() {
+pub(super) async fn give_way() {
     let mut has_given_way = false;
     poll_fn(|cx| {
         if std::mem::replace(&mut has_given_way, true) {

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service as _;
 
+use super::request::lists;
 use super::socket::Socket;
 use super::{RequestError, TransportError};
 use crate::BoxError;
@@ -75,7 +77,8 @@ impl Connector {
         let mut http = self.http.clone();
         poll_fn(|cx| http.poll_ready(cx)).await?;
         let stream = http.call(self.server.clone()).await?.into_inner();
-        let socket = Socket::new(stream, self.clock.clone());
+        let may_rest = Arc::new(AtomicBool::new(false));
+        let socket = Socket::new(stream, may_rest.clone(), self.clock.clone());
         let stream = match &self.tls {
             None => Stream::Plain(socket),
             Some((tls, name)) => Stream::Tls(Box::new(tls.connect(name.clone(), socket).await?)),
@@ -83,7 +86,7 @@ impl Connector {
         let io = Io { stream, failure: None };
         let (sender, driver) = http1::Builder::new().max_buf_size(READ).handshake(io).await?;
         let driver = Box::pin(driver.with_upgrades());
-        Ok(Connection { sender, driver, since: self.clock.now() })
+        Ok(Connection { sender, driver, may_rest, since: self.clock.now() })
     }
 }
 
@@ -99,6 +102,8 @@ fn server_name(config: &kube::Config) -> Result<ServerName<'static>, TransportEr
 pub(super) struct Connection {
     sender: http1::SendRequest<Body>,
     driver: Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>,
+    /// Whether the answer may be a list.
+    may_rest: Arc<AtomicBool>,
     /// When it was made, or used last.
     since: Instant,
 }
@@ -127,6 +132,7 @@ impl Connection {
         &mut self,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Body>>> {
+        self.may_rest.store(lists(&request), Ordering::Relaxed);
         let mut answer = std::pin::pin!(self.sender.try_send_request(request));
         let mut is_open = true;
         poll_fn(|cx| {

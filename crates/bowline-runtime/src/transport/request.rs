@@ -22,6 +22,12 @@ pub(super) fn lasts<B>(request: &Request<B>) -> bool {
         || path.split('/').take(5).any(|part| part == "watch")
 }
 
+/// Whether its answer may be a list, or begins with one.
+pub(super) fn lists<B>(request: &Request<B>) -> bool {
+    let streams = |query: &str| query.split('&').any(|pair| pair == "sendInitialEvents=true");
+    request.method() == Method::GET && (!lasts(request) || request.uri().query().is_some_and(streams))
+}
+
 /// Whether it changes nothing, so that it may be sent again without knowing what became of it.
 pub(super) fn reads<B>(request: &Request<B>) -> bool {
     matches!(*request.method(), Method::GET | Method::HEAD) && !request.headers().contains_key(UPGRADE)
@@ -38,6 +44,14 @@ mod tests {
 
     fn get(target: &str) -> Request<()> {
         Request::get(target).body(()).unwrap()
+    }
+
+    #[test]
+    fn a_watch_begins_with_a_list_only_if_it_asks_for_one() {
+        assert!(lists(&get("/api/v1/pods")));
+        assert!(lists(&get("/api/v1/pods?watch=true&sendInitialEvents=true")));
+        assert!(!lists(&get("/api/v1/pods?watch=true")));
+        assert!(!lists(&Request::post("/api/v1/pods").body(()).unwrap()));
     }
 
     #[test]

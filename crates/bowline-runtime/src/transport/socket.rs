@@ -3,6 +3,8 @@
 use std::io::{self, Read as _};
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -19,11 +21,14 @@ const LARGE: usize = 64 * 1024;
 /// So much of one answer must have been read before its socket may be left alone.
 const LONG: usize = 256 * 1024;
 
-/// So much must have come at once for it to be left alone.
+/// Less than this at once is little.
 const BURST: usize = 64 * 1024;
 
 /// When more than this comes while it is left alone, that was too long.
 const TOO_MUCH: usize = 512 * 1024;
+
+/// A list that had little to tell so often, after the longest pause, is over: what follows are events, which must not wait.
+const OVER: u8 = 3;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(8);
@@ -33,7 +38,8 @@ const LONGEST: Duration = Duration::from_millis(8);
 /// A server sends a long list in thousands of small records. Reading them one by one costs a system call for each, and
 /// being told of each by the system costs more than that. So it reads what there is, up to [`LARGE`], into a buffer of
 /// its own that is given back when nothing comes; and when there is much to come, it takes its socket away from the
-/// runtime's list of those to be told of, and looks again after some milliseconds.
+/// runtime's list of those to be told of, and looks again after some milliseconds. Only while it may be a list that is
+/// read, and until that pauses by itself: events are read as they come.
 pub(super) struct Socket {
     stream: Stream,
     buffer: Vec<u8>,
@@ -48,6 +54,10 @@ pub(super) struct Socket {
     /// How long to leave it alone.
     pause: Duration,
     nap: Option<Sleep>,
+    /// Whether what is read may be a list.
+    may_rest: Arc<AtomicBool>,
+    /// How often in a row there was little after the longest pause.
+    calm: u8,
     clock: Clock,
 }
 
@@ -60,7 +70,8 @@ enum Stream {
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, clock: Clock) -> Self {
+    /// `may_rest` says whether what is being answered may be a list.
+    pub(super) fn new(stream: TcpStream, may_rest: Arc<AtomicBool>, clock: Clock) -> Self {
         Self {
             stream: Stream::Attached(stream),
             buffer: Vec::new(),
@@ -70,6 +81,8 @@ impl Socket {
             is_drained: false,
             pause: SHORTEST,
             nap: None,
+            may_rest,
+            calm: 0,
             clock,
         }
     }
@@ -93,7 +106,7 @@ impl Socket {
                     self.burst += read;
                     return Poll::Ready(Ok(()));
                 }
-                Poll::Pending if self.received >= LONG && self.burst >= BURST => self.rest()?,
+                Poll::Pending if self.is_long_list() => self.rest()?,
                 Poll::Pending => {
                     self.burst = 0;
                     self.buffer = Vec::new();
@@ -103,6 +116,23 @@ impl Socket {
                 }
             }
         }
+    }
+
+    /// Whether a list is being read of which more is to come, as far as can be told.
+    fn is_long_list(&mut self) -> bool {
+        if self.received < LONG || !self.may_rest.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.burst >= BURST {
+            self.calm = 0;
+        } else if self.pause == LONGEST {
+            self.calm += 1;
+        }
+        if self.calm == OVER {
+            self.may_rest.store(false, Ordering::Relaxed);
+            self.calm = 0;
+        }
+        self.may_rest.load(Ordering::Relaxed)
     }
 
     /// Reads from the socket what it has. Pending does not mean that anybody will be woken, unless it is attached.
@@ -167,6 +197,7 @@ impl Socket {
     fn writing(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         self.nap = None;
         self.received = 0;
+        self.calm = 0;
         self.attach()?;
         match &mut self.stream {
             Stream::Attached(stream) => Ok(Pin::new(stream)),
