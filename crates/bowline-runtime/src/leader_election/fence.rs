@@ -198,3 +198,21 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClientError, Operation, Verb};
+
+    #[test]
+    fn a_closed_fence_is_no_reason_to_try_again_and_a_broken_connection_is() {
+        let operation =
+            || Operation { verb: Verb::Create, kind: "pods/v1".to_owned(), key: None, subresource: None };
+        let failed = |error: BoxError| ClientError::Transport {
+            operation: Box::new(operation()),
+            source: kube::Error::Service(error).into(),
+        };
+        assert!(!failed(FenceClosed.into()).is_retryable());
+        assert!(failed("the connection broke".into()).is_retryable());
+    }
+}
