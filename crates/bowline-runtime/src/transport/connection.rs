@@ -30,8 +30,8 @@ use super::socket::Socket;
 use super::{RequestError, TransportError};
 use crate::BoxError;
 
-/// So much of an answer is read at once, at most.
-const READ: usize = 64 * 1024;
+/// So much of an answer is read at once, at most: as much as the socket does.
+const READ: usize = 32 * 1024;
 
 /// After so long the system asks a silent server whether it is there,
 const KEEPALIVE: Duration = Duration::from_secs(30);

@@ -47,17 +47,15 @@ async fn a_write_that_a_server_asked_to_be_sent_again_is_not_when_the_fence_was_
     let elector = candidate(server.clock());
     let leadership = elector.acquire().await;
     let fenced = server.transport().fenced_client(elector.fence());
-    let write = send(&fenced, Request::post("/a"));
-    let close = async {
-        while server.lines().is_empty() {
-            server.clock().sleep(Duration::from_millis(1)).await;
-        }
-        leadership.release().await;
-        // The same process leads again before the pause is over: this is another term.
-        let _leadership = elector.acquire().await;
-    };
-    let (refused, ()) = futures::join!(write, close);
-    assert!(is_closed(&refused.unwrap_err()));
+    let scope = server.clock().scope("writer");
+    let write = scope.spawn("write", async move { send(&fenced, Request::post("/a")).await });
+    while server.lines().is_empty() {
+        server.clock().sleep(Duration::from_millis(1)).await;
+    }
+    leadership.release().await;
+    // The same process leads again before the pause is over: this is another term.
+    let _leadership = elector.acquire().await;
+    assert!(is_closed(&write.await.unwrap().unwrap_err()));
     assert_eq!(server.lines().len(), 1);
 }
 
@@ -69,14 +67,12 @@ async fn a_write_that_is_not_answered_is_given_up_when_the_fence_is_closed() {
     let leadership = elector.acquire().await;
     let fenced = server.transport().fenced_client(elector.fence());
     let begun = server.clock().now();
-    let write = send(&fenced, Request::post("/a"));
-    let close = async {
-        while server.lines().is_empty() {
-            server.clock().sleep(Duration::from_millis(1)).await;
-        }
-        leadership.release().await;
-    };
-    let (refused, ()) = futures::join!(write, close);
-    assert!(is_closed(&refused.unwrap_err()));
+    let scope = server.clock().scope("writer");
+    let write = scope.spawn("write", async move { send(&fenced, Request::post("/a")).await });
+    while server.lines().is_empty() {
+        server.clock().sleep(Duration::from_millis(1)).await;
+    }
+    leadership.release().await;
+    assert!(is_closed(&write.await.unwrap().unwrap_err()));
     assert!(server.clock().now().since(begun) < Duration::from_secs(5));
 }
