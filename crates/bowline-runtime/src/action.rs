@@ -31,13 +31,19 @@ impl Action {
         Self { next: Next::Done, priority: None }
     }
 
-    /// Once more after a time, whatever happens until then. Up to a tenth is added at random, so that objects that came
-    /// together do not come together for ever. The count of failures starts anew.
+    /// Once more after a time, or as soon as something happens to the object: what comes before the appointment takes its
+    /// place, and there is one run, not two. So a reconciler that wants to look at an object in an hour has to ask for it in
+    /// every run, not only in the first.
+    ///
+    /// Up to a tenth is added at random, so that objects that came together do not come together for ever. The count of
+    /// failures starts anew.
     pub fn requeue_after(delay: Duration) -> Self {
         Self { next: Next::After(delay), priority: None }
     }
 
-    /// Once more after a time that grows with each such result in a row: as after an error, but without one.
+    /// Once more after a time that grows with each such result in a row: as after an error, but without one. It counts as a
+    /// success: the count of [attempts](crate::Context::attempt) and of
+    /// [retries](crate::ControllerBuilder::max_retries) starts anew, only the delay goes on growing.
     pub fn back_off() -> Self {
         Self { next: Next::BackOff, priority: None }
     }

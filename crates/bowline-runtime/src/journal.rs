@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -17,10 +18,23 @@ const KEPT: usize = 256;
 /// Of how many workers that are gone the reconciles are kept.
 const ABANDONED: usize = 16;
 
+/// How many reconciles are kept of all workers together, unless there are very many of them: [`LEAST`] of each are.
+const ALL: usize = 1024;
+
+/// How many reconciles of a worker are kept at least.
+const LEAST: usize = 8;
+
+/// How many bytes of an error are kept.
+const ERROR: usize = 1024;
+
 /// How many wait for who subscribed.
 const WAITING: usize = 1024;
 
-/// The last reconciles of all controllers of a cluster: 256 of them. A clone is the same journal.
+/// The last reconciles of all controllers of a cluster: 256 of them, fewer when many workers had very different amounts of
+/// work. A clone is the same journal.
+///
+/// It does not grow: all workers together keep 1024, or 8 each where there are more than 128 of them, and of an error no
+/// more than a kilobyte.
 ///
 /// To note one costs a worker a lock that is its own: nobody else takes it but who reads.
 #[derive(Clone, Default)]
@@ -28,9 +42,16 @@ pub struct Journal {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
+impl Default for Shared {
+    fn default() -> Self {
+        Self { books: Mutex::default(), ration: AtomicUsize::new(KEPT), told: OnceLock::new() }
+    }
+}
+
 struct Shared {
     books: Mutex<Vec<Book>>,
+    /// How many reconciles each book keeps.
+    ration: AtomicUsize,
     /// Made when somebody first wants to be told.
     told: OnceLock<broadcast::Sender<Run>>,
 }
@@ -80,9 +101,11 @@ pub enum Outcome {
     Failed(String),
     /// It failed, and is not tried again: the error is terminal.
     Terminal(String),
-    /// It failed once too often, and is not tried again.
+    /// It failed once too often, and is not tried again. The text says what it failed with the last time, also if that was a
+    /// panic or took too long.
     GaveUp(String),
-    /// It panicked, and is tried again.
+    /// It panicked, and is tried again, unless the controller was told
+    /// [not to go on](crate::ControllerBuilder::recover_panics) then.
     Panicked(String),
     /// It took too long, and is tried again.
     TimedOut,
@@ -131,6 +154,12 @@ impl Journal {
             !goes
         });
         books.push(book.clone());
+        let ration = (ALL / books.len()).clamp(LEAST, KEPT);
+        self.shared.ration.store(ration, Ordering::Relaxed);
+        for gone in books.iter().filter(|book| book.is_abandoned()) {
+            lock(&gone.inner.page).trim(ration);
+        }
+        drop(books);
         book
     }
 }
@@ -193,16 +222,21 @@ impl Book {
 
     /// A reconcile is over.
     pub(crate) fn close(&self, record: Record) {
-        if let Some(journal) = self.inner.journal.upgrade()
-            && let Some(told) = journal.told.get()
+        let Some(journal) = self.inner.journal.upgrade() else { return self.abandon() };
+        if let Some(told) = journal.told.get()
             && told.receiver_count() > 0
         {
             let _ = told.send(self.inner.run(&record, self.inner.now()));
         }
+        let ration = journal.ration.load(Ordering::Relaxed);
         let mut page = lock(&self.inner.page);
         page.open = None;
-        let oldest = if page.records.len() == KEPT { page.records.pop_front() } else { None };
+        let oldest = if page.records.len() >= ration { page.records.pop_front() } else { None };
         page.records.push_back(record);
+        if page.records.len() > ration {
+            // There are more workers than before.
+            page.trim(ration);
+        }
         drop(page);
         drop(oldest);
     }
@@ -221,6 +255,22 @@ impl Book {
     fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.inner) == 1
     }
+}
+
+impl Page {
+    fn trim(&mut self, to: usize) {
+        let old = self.records.len().saturating_sub(to);
+        self.records.drain(..old);
+    }
+}
+
+/// As much of an error's text as is kept.
+pub(crate) fn shorten(text: &str) -> String {
+    if text.len() <= ERROR {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(ERROR - '…'.len_utf8());
+    format!("{}…", &text[..end])
 }
 
 impl Pages {
@@ -281,4 +331,47 @@ impl fmt::Debug for Journal {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use bowline_clock::Simulation;
+
+    use super::*;
+
+    fn close(book: &Book, times: usize) {
+        for _ in 0..times {
+            let now = book.inner.clock.now();
+            book.close(Record {
+                request: Request::new("default", "a"),
+                triggers: Triggers::default(),
+                attempt: 1,
+                id: ReconcileId::from_random(1, 2),
+                started: now,
+                finished: now,
+                outcome: Outcome::Done,
+            });
+        }
+    }
+
+    #[test]
+    fn a_journal_of_many_workers_keeps_no_more_than_one_of_few() {
+        Simulation::new(1).run(|clock| async move {
+            let journal = Journal::default();
+            let book = || journal.book("c".into(), clock.clone());
+            let kept = || -> usize {
+                lock(&journal.shared.books).iter().map(|book| lock(&book.inner.page).records.len()).sum()
+            };
+            let first = book();
+            close(&first, 1000);
+            assert_eq!((kept(), journal.runs().len()), (KEPT, KEPT));
+            let books: Vec<_> = (1..100).map(|_| book()).collect();
+            books.iter().chain([&first]).for_each(|book| close(book, 1000));
+            assert_eq!(kept(), 100 * (ALL / 100));
+            // Workers that are gone leave no more than others.
+            drop((first, books));
+            let _last = book();
+            assert!(kept() <= ABANDONED * (ALL / 17), "{}", kept());
+        });
+    }
 }

@@ -9,12 +9,15 @@ use crate::trigger::{Trigger, Triggers};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending {
     pub(crate) triggers: Triggers,
+    /// Errors in a row.
     pub(crate) failures: u32,
+    /// The limiter remembers it: it failed or backed off, and did nothing else since.
+    pub(crate) is_limited: bool,
 }
 
 impl Pending {
     pub(crate) fn new(trigger: Trigger) -> Self {
-        Self { triggers: Triggers::one(trigger), failures: 0 }
+        Self { triggers: Triggers::one(trigger), failures: 0, is_limited: false }
     }
 }
 
@@ -22,5 +25,6 @@ impl Coalesce for Pending {
     fn coalesce(&mut self, newer: Self) {
         self.triggers.coalesce(newer.triggers);
         self.failures = self.failures.max(newer.failures);
+        self.is_limited |= newer.is_limited;
     }
 }

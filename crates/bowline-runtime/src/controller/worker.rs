@@ -20,7 +20,7 @@ use super::session::Session;
 use crate::action::Next;
 use crate::context::{Context, ReconcileId};
 use crate::error::{describe, is_terminal};
-use crate::journal::{Book, Record};
+use crate::journal::{Book, Record, shorten};
 use crate::reconciler::Execute;
 use crate::trigger::Trigger;
 use crate::{Action, BoxError, Cause, Outcome, Request, Triggers};
@@ -71,6 +71,8 @@ struct Facts {
 /// Something that counts as an error.
 struct Failure {
     error: BoxError,
+    /// The error and its sources.
+    text: String,
     sort: Sort,
 }
 
@@ -90,11 +92,28 @@ struct Panicked(String);
 #[error("the reconciler was not done within {0:?}")]
 struct TimedOut(Duration);
 
+impl Failure {
+    /// The error is somebody else's code, which may panic when it is asked what it is.
+    fn returned(error: BoxError) -> Self {
+        match catch_unwind(AssertUnwindSafe(|| (is_terminal(&*error), describe(&*error)))) {
+            Ok((is_terminal, text)) => {
+                Self { error, text, sort: if is_terminal { Sort::Terminal } else { Sort::Error } }
+            }
+            Err(panic) => Self::panicked(format!("its error when it was shown: {}", panic_message(&*panic))),
+        }
+    }
+
+    fn panicked(message: String) -> Self {
+        let error = Panicked(message);
+        Self { text: error.to_string(), error: error.into(), sort: Sort::Panic }
+    }
+}
+
 impl<X: Execute> Worker<'_, X> {
     async fn run(&self, item: Item<'_, Request, Pending>) {
         let core = &**self.session.core();
         let started = self.session.clock().now();
-        let Pending { triggers, failures } = item.payload();
+        let Pending { triggers, failures, .. } = item.payload();
         let id = ReconcileId::from_random(self.rng.next_u64(), self.rng.next_u64());
         let request = item.key();
         let span = tracing::info_span!(
@@ -119,17 +138,12 @@ impl<X: Execute> Worker<'_, X> {
         let _entered = span.enter();
         match end {
             End::Returned(Ok(action)) => self.succeeded(item, action, &facts),
-            End::Returned(Err(error)) => {
-                let sort = if is_terminal(&*error) { Sort::Terminal } else { Sort::Error };
-                self.failed(item, &Failure { error, sort }, &facts);
-            }
-            End::Panicked(message) => {
-                let failure = Failure { error: Panicked(message).into(), sort: Sort::Panic };
-                self.failed(item, &failure, &facts);
-            }
+            End::Returned(Err(error)) => self.failed(item, &Failure::returned(error), &facts),
+            End::Panicked(message) => self.failed(item, &Failure::panicked(message), &facts),
             End::TimedOut => {
-                let failure = Failure { error: TimedOut(core.options.timeout).into(), sort: Sort::Timeout };
-                self.failed(item, &failure, &facts);
+                let error = TimedOut(core.options.timeout);
+                let text = error.to_string();
+                self.failed(item, &Failure { error: error.into(), text, sort: Sort::Timeout }, &facts);
             }
         }
     }
@@ -153,17 +167,16 @@ impl<X: Execute> Worker<'_, X> {
         .await;
         // What it holds may panic when it is dropped, which is no reason to lose the request.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| running.set(None))) {
-            let panic = panic_message(&*panic);
-            tracing::error!(parent: span, panic, "what a reconciler held panicked when it was dropped");
+            return End::Panicked(format!("when it was dropped: {}", panic_message(&*panic)));
         }
         end
     }
 
     fn succeeded(&self, mut item: Item<'_, Request, Pending>, action: Option<Action>, facts: &Facts) {
         let metrics = &*self.session.core().metrics;
-        let failures = item.payload().failures;
+        let Pending { failures, is_limited, .. } = *item.payload();
         let next = action.map_or(Next::Done, |action| action.next());
-        if failures > 0 && !matches!(next, Next::BackOff) {
+        if is_limited && !matches!(next, Next::BackOff) {
             self.session.queue().forget(item.key());
         }
         let outcome = match (action, next) {
@@ -173,18 +186,16 @@ impl<X: Execute> Worker<'_, X> {
             (_, Next::BackOff) => Outcome::BackOff,
         };
         tracing::debug!(?outcome, "reconciled");
+        // The triggers have done their work: nothing comes again because of them.
+        let triggers = std::mem::take(&mut item.payload_mut().triggers);
+        self.note(&item, triggers, outcome, failures, facts);
         if matches!(next, Next::Done) {
-            // The triggers have done their work, and need not be copied.
-            let triggers = std::mem::take(&mut item.payload_mut().triggers);
-            self.note(&item, triggers, outcome, failures, facts);
             metrics.successes.inc();
             return;
         }
-        self.note(&item, item.payload().triggers.clone(), outcome, failures, facts);
-        let trigger = Trigger::own(self.session.core().requeued.clone(), Cause::Requeued);
-        let pending = item.payload_mut();
-        pending.triggers.push(trigger);
-        pending.failures = if matches!(next, Next::BackOff) { failures.saturating_add(1) } else { 0 };
+        let requeued = Trigger::own(self.session.core().requeued.clone(), Cause::Requeued);
+        let is_limited = matches!(next, Next::BackOff);
+        *item.payload_mut() = Pending { is_limited, ..Pending::new(requeued) };
         let item = match action.and_then(|action| action.chosen_priority()) {
             Some(priority) => item.with_priority(priority),
             None => item,
@@ -200,11 +211,13 @@ impl<X: Execute> Worker<'_, X> {
 
     fn failed(&self, mut item: Item<'_, Request, Pending>, failure: &Failure, facts: &Facts) {
         let core = &**self.session.core();
-        let failures = item.payload().failures;
+        let Pending { failures, is_limited, .. } = *item.payload();
         let attempt = failures.saturating_add(1);
         core.metrics.failures.inc();
         core.metrics.errors.inc();
-        let text = describe(&*failure.error);
+        let text = &*failure.text;
+        let kept = || shorten(text);
+        let is_end = failure.sort == Sort::Panic && !core.options.recover_panics;
         match failure.sort {
             Sort::Error => {}
             Sort::Terminal => drop(core.metrics.terminal_errors.inc()),
@@ -215,7 +228,7 @@ impl<X: Execute> Worker<'_, X> {
         let outcome = match (failure.sort, is_last) {
             (Sort::Terminal, _) => {
                 tracing::error!(error = text, attempt, "reconciling failed, and is not tried again");
-                Outcome::Terminal(text)
+                Outcome::Terminal(kept())
             }
             (_, Some((_, hook))) => {
                 tracing::error!(error = text, attempt, "reconciling failed once too often, and is given up");
@@ -223,22 +236,26 @@ impl<X: Execute> Worker<'_, X> {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hook(&gave_up))) {
                     tracing::error!(panic = panic_message(&*panic), "the hook for what is given up panicked");
                 }
-                Outcome::GaveUp(text)
+                Outcome::GaveUp(kept())
             }
             (Sort::Error, None) => {
                 tracing::warn!(error = text, attempt, "reconciling failed, and is tried again");
-                Outcome::Failed(text)
+                Outcome::Failed(kept())
+            }
+            (Sort::Panic, None) if is_end => {
+                tracing::error!(error = text, attempt, "reconciling panicked, and the controller ends");
+                Outcome::Panicked(kept())
             }
             (Sort::Panic, None) => {
                 tracing::error!(error = text, attempt, "reconciling panicked, and is tried again");
-                Outcome::Panicked(text)
+                Outcome::Panicked(kept())
             }
             (Sort::Timeout, None) => {
                 tracing::error!(error = text, attempt, "reconciling took too long, and is tried again");
                 Outcome::TimedOut
             }
         };
-        if failure.sort == Sort::Panic && !core.options.recover_panics {
+        if is_end {
             self.session.fail(ControllerError::Panicked {
                 controller: core.name.to_string(),
                 request: item.key().to_string(),
@@ -248,11 +265,13 @@ impl<X: Execute> Worker<'_, X> {
         let is_over = matches!(outcome, Outcome::Terminal(_) | Outcome::GaveUp(_));
         self.note(&item, item.payload().triggers.clone(), outcome, failures, facts);
         if is_over {
-            if failures > 0 {
+            if is_limited {
                 self.session.queue().forget(item.key());
             }
         } else {
-            item.payload_mut().failures = attempt;
+            let pending = item.payload_mut();
+            pending.failures = attempt;
+            pending.is_limited = true;
             item.requeue_rate_limited();
         }
     }

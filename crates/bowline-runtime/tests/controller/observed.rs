@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_runtime::{Action, Context, Error, Outcome, Request, terminal};
+use bowline_runtime::{Action, Cause, Context, Error, Outcome, Request, terminal};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::world::{World, line, noting};
@@ -50,12 +50,12 @@ fn metrics_count_what_happens() {
             .cluster
             .controller::<ConfigMap>()
             .build(|context: Context, request: Request| async move {
-                match (request.name(), context.attempt()) {
-                    ("fails", 1) => return Err(Error::message("not yet")),
-                    ("waits", 1) if context.triggers().iter().count() == 1 => {
-                        return Ok(Action::requeue_after(Duration::from_secs(1)));
-                    }
-                    ("backs-off", 1) => return Ok(Action::back_off()),
+                let is_new = context.attempt() == 1
+                    && context.triggers().iter().all(|trigger| trigger.cause() != Cause::Requeued);
+                match (request.name(), is_new) {
+                    ("fails", true) => return Err(Error::message("not yet")),
+                    ("waits", true) => return Ok(Action::requeue_after(Duration::from_secs(1))),
+                    ("backs-off", true) => return Ok(Action::back_off()),
                     ("slow", _) => context.clock().sleep(Duration::from_secs(1000)).await,
                     _ => {}
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bowline_runtime::{Action, Context, Error, Request, Result, terminal};
+use bowline_runtime::{Action, Context, Error, Outcome, Request, Result, terminal};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
@@ -183,10 +183,13 @@ fn a_function_that_panics_before_it_is_awaited_is_caught_too() {
 #[test]
 fn backing_off_is_no_error_and_waits_longer_each_time() {
     World::run(8, |world| async move {
+        let calls = AtomicU32::new(0);
         let controller = world.cluster.controller::<ConfigMap>();
         let controller = controller
-            .build(|context: Context, _: Request| async move {
-                Ok::<_, Error>(if context.attempt() < 4 { Action::back_off() } else { Action::done() })
+            .build(move |context: Context, _: Request| {
+                assert_eq!(context.attempt(), 1, "nothing failed");
+                let is_last = calls.fetch_add(1, Ordering::Relaxed) == 3;
+                async move { Ok::<_, Error>(if is_last { Action::done() } else { Action::back_off() }) }
             })
             .unwrap();
         controller.start().unwrap();
@@ -261,10 +264,100 @@ fn what_panics_when_it_is_dropped_loses_no_request() {
         controller.ready().await.unwrap();
         world.create("a").await;
         world.clock.sleep(Duration::from_secs(5)).await;
+        let panicked = "default/a: panicked: the reconciler panicked: when it was dropped: on purpose";
         assert_eq!(
             world.journal(),
-            ["default/a: took too long (ConfigMap created)", "default/a: done (ConfigMap created)"]
+            [format!("{panicked} (ConfigMap created)"), "default/a: done (ConfigMap created)".to_owned()]
         );
+        let metric = |name| world.metric(&format!("controller_runtime_{name}{{controller=\"configmap\"}}"));
+        assert_eq!((metric("reconcile_panics_total"), metric("reconcile_timeouts_total")), (1, 0));
+    });
+}
+
+#[test]
+fn only_errors_count_towards_the_maximum_of_retries_and_backing_off_begins_their_count_anew() {
+    World::run(12, |world| async move {
+        let calls = AtomicU32::new(0);
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .max_retries(2, |_| {})
+            .build(move |_: Context, _: Request| {
+                // It backs off four times, fails twice, backs off once, and then fails for ever.
+                let fails = !matches!(calls.fetch_add(1, Ordering::Relaxed), 0..4 | 6);
+                async move { if fails { Err(Error::message("no")) } else { Ok(Action::back_off()) } }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.clock.sleep(Duration::from_secs(60)).await;
+        let runs = world.cluster.journal().runs();
+        let outcomes: Vec<_> = runs.iter().map(|run| run.outcome.to_string()).collect();
+        let (back, failed) = ("again, backing off", "failed: no");
+        assert_eq!(outcomes, [back, back, back, back, failed, failed, back, failed, failed, "given up: no"]);
+        let attempts: Vec<_> = runs.iter().map(|run| run.attempt).collect();
+        assert_eq!(attempts, [1, 1, 1, 1, 1, 2, 3, 1, 2, 3]);
+        // The delays grow all the same.
+        let gaps: Vec<_> = runs
+            .windows(2)
+            .map(|pair| pair[1].started.duration_since(pair[0].started).unwrap().as_millis())
+            .collect();
+        assert_eq!(gaps, [5, 10, 20, 40, 80, 160, 320, 640, 1280]);
+    });
+}
+
+#[test]
+fn an_error_that_panics_when_it_is_shown_loses_no_request() {
+    #[derive(Debug)]
+    struct Unspeakable;
+
+    impl std::fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic!("on purpose")
+        }
+    }
+
+    impl std::error::Error for Unspeakable {}
+
+    World::run(13, |world| async move {
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .build(|context: Context, _: Request| async move {
+                if context.attempt() == 1 { Err(Unspeakable) } else { Ok(Action::done()) }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.settle().await;
+        let panicked =
+            "default/a: panicked: the reconciler panicked: its error when it was shown: on purpose";
+        assert_eq!(
+            world.journal(),
+            [format!("{panicked} (ConfigMap created)"), "default/a: done (ConfigMap created)".to_owned()]
+        );
+    });
+}
+
+#[test]
+fn a_journal_keeps_no_more_of_an_error_than_a_kilobyte() {
+    World::run(14, |world| async move {
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .build(|_: Context, _: Request| async { Result::<Action>::Err(terminal("é".repeat(100_000))) })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.settle().await;
+        let Outcome::Terminal(text) = world.cluster.journal().runs().remove(0).outcome else {
+            panic!("it fails")
+        };
+        assert!((1000..=1024).contains(&text.len()), "{}", text.len());
+        assert!(text.ends_with("é…"), "{text}");
     });
 }
 
