@@ -1,9 +1,9 @@
 //! The operator that everybody knows: a `Foo` names a Deployment, and gets it.
 //!
 //! ```text
-//! Foo ────────────▶ reconcile ──▶ its Deployment: created, scaled
-//! Deployment ──┘        └───────▶ Foo's status: how many replicas are available
-//!   (its owner)
+//! Foo ─────────┐                ┌──▶ its Deployment: created, scaled, left alone otherwise
+//!              ├──▶ reconcile ──┤
+//! Deployment ──┘                └──▶ the Foo's status: how many replicas are available
 //! ```
 //!
 //! Read [`reconcile`] first: it is the whole logic. It is not told what happened. It looks at how things are and does what is
@@ -55,8 +55,8 @@ pub fn operator(cluster: &Cluster) -> Result<Controller> {
     // A resync shows every Deployment once more. One that is the same as before is no reason to do anything.
     let deployments = Watch::new(source::kind::<Deployment>(), handler::owner::<Foo>())
         .filter(predicate::resource_version_changed());
-    let controller = Controller::builder(cluster)
-        .for_::<Foo>()
+    let controller = cluster
+        .controller::<Foo>()
         .watches(deployments)
         .resync(RESYNC)
         .concurrency(WORKERS)

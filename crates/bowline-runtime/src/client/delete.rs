@@ -143,7 +143,7 @@ impl<K: Resource + Send + Sync + 'static> Delete<K> {
             return Ok(None);
         }
         let object = client.decode(task, &bytes)?;
-        client.note_ending(&key, &object, known);
+        client.note_ending(&key, &object, &bytes, known);
         Ok(Some(object))
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bowline_cache::{CacheError, Form, Kind, ListQuery, ListReader, ObjectKey, SharedInformer};
+use bowline_machinery::LabelSelector;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::Method;
@@ -21,6 +22,7 @@ use super::error::{ClientError, Operation, Verb};
 use super::patch::Patch;
 use super::read_your_writes::Read;
 use super::request::{Address, Failure, Request, is_missing_object, is_path_segment};
+use super::selection::Part;
 
 /// A client of one kind in one form: typed, dynamic, or metadata only.
 ///
@@ -67,9 +69,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         if let Some(cache) = self.client.cache_for(&self.binding) {
             let informer = cache.readable(self.kind(), key.namespace()).await;
             let informer = informer.map_err(|error| self.uncached(task, error))?;
-            if self.is_current(&informer, Read::One(&key)).await {
-                return Ok(informer.indexer().get(&key));
-            }
+            return self.find_current(task, &informer, &key).await;
         }
         self.find_live(task, &key).await
     }
@@ -81,11 +81,30 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         informer: &SharedInformer<K>,
         key: &ObjectKey,
     ) -> Result<Option<Arc<K>>, ClientError> {
-        let is_cached = self.client.cache_for(&self.binding).is_some();
-        if is_cached && self.is_current(informer, Read::One(key)).await {
+        let task = Task { verb: Verb::Get, key: Some(key), subresource: None };
+        if self.client.cache_for(&self.binding).is_some() {
+            return self.find_current(task, informer, key).await;
+        }
+        self.find_live(task, key).await
+    }
+
+    /// One object as an informer has it, or as it would have it if it were not behind a write.
+    async fn find_current(
+        &self,
+        task: Task<'_>,
+        informer: &SharedInformer<K>,
+        key: &ObjectKey,
+    ) -> Result<Option<Arc<K>>, ClientError> {
+        if self.is_current(informer, Read::One(key)).await {
             return Ok(informer.indexer().get(key));
         }
-        self.find_live(Task { verb: Verb::Get, key: Some(key), subresource: None }, key).await
+        if self.binding.selection.parts(key.namespace()).all(Part::is_everything) {
+            return self.find_live(task, key).await;
+        }
+        // The server knows best what is selected.
+        let name = format!("metadata.name={}", key.name());
+        let found = self.list_selected(task, key.namespace(), &LabelSelector::everything(), &name).await?;
+        Ok(found.into_iter().next())
     }
 
     async fn find_live(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
@@ -125,8 +144,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
                 query.run(informer.indexer(), namespace.as_deref())
             } else {
                 // Indexes are known here only, so that all that might be meant is asked for.
-                let everything = ListQuery::new().labels(query.label_selector().clone());
-                let live = self.list_live(task, &everything, namespace.as_deref()).await?;
+                let live = self.list_selected(task, namespace.as_deref(), query.label_selector(), "").await?;
                 query.run(&informer.indexer().with_objects(live), namespace.as_deref())
             };
             return found.map_err(|error| self.uncached(task, error.into()));
@@ -143,6 +161,37 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         self.list_live(task, query, namespace.as_deref()).await
     }
 
+    /// What the server has of what informers have, in a namespace or in all, with labels and fields.
+    async fn list_selected(
+        &self,
+        task: Task<'_>,
+        namespace: Option<&str>,
+        labels: &LabelSelector,
+        fields: &str,
+    ) -> Result<Vec<Arc<K>>, ClientError> {
+        let mut items = Vec::new();
+        if labels.is_nothing() {
+            return Ok(items);
+        }
+        for part in self.binding.selection.parts(namespace) {
+            let (namespace, part_labels, part_fields) = part.query(namespace);
+            let mut address = Address::new(self.kind().resource(), namespace, None);
+            let both = [
+                ("labelSelector", [part_labels, labels.to_string()]),
+                ("fieldSelector", [part_fields, fields.to_owned()]),
+            ];
+            for (name, selectors) in both {
+                let selectors: Vec<_> =
+                    selectors.into_iter().filter(|selector| !selector.is_empty()).collect();
+                if !selectors.is_empty() {
+                    address.put(name, &selectors.join(","));
+                }
+            }
+            items.append(&mut self.list_at(task, address).await?);
+        }
+        Ok(items)
+    }
+
     async fn list_live(
         &self,
         task: Task<'_>,
@@ -154,19 +203,23 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         if let Some(limit) = query.max_objects() {
             address.put("limit", &limit.to_string());
         }
+        let mut items = self.list_at(task, address).await?;
+        items.truncate(query.max_objects().unwrap_or(usize::MAX));
+        Ok(items)
+    }
+
+    async fn list_at(&self, task: Task<'_>, address: Address) -> Result<Vec<Arc<K>>, ClientError> {
         let accept = match self.kind().form() {
             Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             _ => "application/json",
         };
         let request = Request { method: Method::GET, address, accept, content_type: "", body: Bytes::new() };
         let body = self.send(task, request).await?;
-        let mut items = self.items(task, body).await?;
-        items.truncate(query.max_objects().unwrap_or(usize::MAX));
-        Ok(items)
+        self.items(task, body).await
     }
 
     /// The items of a list, read as they come.
-    pub(super) async fn items(&self, task: Task<'_>, body: Body) -> Result<Vec<Arc<K>>, ClientError> {
+    async fn items(&self, task: Task<'_>, body: Body) -> Result<Vec<Arc<K>>, ClientError> {
         let mut chunks = body.into_data_stream();
         let (mut reader, mut scratch, mut items) = (ListReader::new(), Vec::new(), Vec::new());
         while let Some(chunk) = chunks.next().await {

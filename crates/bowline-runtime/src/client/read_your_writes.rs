@@ -82,13 +82,12 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         match place {
             Place::Uncovered => {}
             _ if self.has_ended(meta) => self.note(key, uid, What::Gone(None)),
-            _ if meta.deletion_timestamp.is_some() => self.note(key, uid, What::Ending(version)),
             Place::Inside => self.note(key, uid, What::There(version)),
             Place::Outside => self.note(key, uid, What::Elsewhere(version)),
         }
     }
 
-    /// Whether an object that was written is no more: a server deletes it when its last finalizer is removed, and answers
+    /// Whether an object in a write's answer is no more: a server deletes it when its last finalizer is removed, and answers
     /// with what it was sent, in the version before. A namespace has finalizers of its own.
     fn has_ended(&self, meta: &ObjectMeta) -> bool {
         let resource = self.kind().resource();
@@ -152,17 +151,23 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     }
 
     /// Notes an object as a deletion's answer has it: it stays for a while, or this is what it last was.
-    pub(super) fn note_ending(&self, key: &ObjectKey, object: &K, known: Option<u64>) {
-        if !self.is_noting() || self.binding.selection.place(key, None, None) == Place::Uncovered {
-            return;
-        }
+    pub(super) fn note_ending(&self, key: &ObjectKey, object: &K, bytes: &[u8], known: Option<u64>) {
         let meta = object.meta();
-        let uid = meta.uid.as_deref().unwrap_or_default();
-        let what = match meta.resource_version.as_deref() {
-            Some(version) if meta.deletion_timestamp.is_some() => What::Ending(Version::new(version)),
-            _ => What::Gone(known),
-        };
-        self.note(key.clone(), uid, what);
+        let is_kept = meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+            || meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+        if meta.deletion_timestamp.is_some() && is_kept {
+            self.note_object(object, bytes);
+        } else if self.is_noting() && self.binding.selection.place(key, None, None) != Place::Uncovered {
+            let uid = meta.uid.as_deref().unwrap_or_default();
+            let what = match meta.resource_version.as_deref() {
+                // Something else may keep it, as its finalizers in the spec keep a namespace.
+                Some(version) if meta.deletion_timestamp.is_some() && !self.has_ended(meta) => {
+                    What::Ending(Version::new(version))
+                }
+                _ => What::Gone(known),
+            };
+            self.note(key.clone(), uid, what);
+        }
     }
 
     /// Notes the objects that are the answer to the deletion of many, as they were before.

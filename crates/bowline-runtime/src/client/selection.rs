@@ -13,8 +13,9 @@ pub(super) struct Selection {
     parts: Vec<Part>,
 }
 
+/// What informers have in some namespaces.
 #[derive(Debug)]
-struct Part {
+pub(super) struct Part {
     namespaces: Namespaces,
     labels: LabelSelector,
     fields: FieldSelector,
@@ -45,6 +46,11 @@ impl Selection {
         Self { parts: parts.collect() }
     }
 
+    /// The parts that have objects of a namespace, or (`None`) all.
+    pub(super) fn parts(&self, namespace: Option<&str>) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(move |part| namespace.is_none_or(|namespace| part.namespaces.has(namespace)))
+    }
+
     /// Where an object is, by its labels and all of it as JSON; where they are not known, it is outside if they matter.
     pub(super) fn place(
         &self,
@@ -62,6 +68,27 @@ impl Selection {
 }
 
 impl Part {
+    /// Whether it has all objects of its namespaces.
+    pub(super) fn is_everything(&self) -> bool {
+        self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    /// How it is asked for, in a namespace that it has, or in all: in which one, by which labels and by which fields.
+    pub(super) fn query<'a>(&'a self, namespace: Option<&'a str>) -> (Option<&'a str>, String, String) {
+        let mut fields: Vec<_> =
+            Some(self.fields.to_string()).filter(|fields| !fields.is_empty()).into_iter().collect();
+        let namespace = match (namespace, &self.namespaces) {
+            (Some(namespace), _) => Some(namespace),
+            (None, Namespaces::One(namespace)) => Some(namespace.as_str()),
+            (None, Namespaces::AllBut(except)) => {
+                fields.extend(except.iter().map(|namespace| format!("metadata.namespace!={namespace}")));
+                None
+            }
+            (None, Namespaces::All) => None,
+        };
+        (namespace, self.labels.to_string(), fields.join(","))
+    }
+
     fn has_fields(&self, key: &ObjectKey, object: Option<&[u8]>) -> bool {
         let mut tree = None;
         self.fields.requirements().iter().all(|requirement| {

@@ -1,6 +1,7 @@
 //! The client against the embedded server, in simulated time: what needs a server that can be made slow or wrong.
 
 mod basics;
+mod chaos;
 mod mapper;
 mod read_your_writes;
 mod wire;

@@ -6,7 +6,7 @@ use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, Settings};
 use bowline_runtime::{Client, Cluster, ClusterBuilder, Patch};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v1::Scale;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use serde_json::json;
@@ -308,6 +308,64 @@ fn an_object_that_a_finalizer_keeps_is_read_as_it_ends() {
 }
 
 #[test]
+fn a_pod_is_read_as_it_ends_and_then_not_at_all() {
+    World::run(|world| async move {
+        let cluster = world.cluster(ClusterBuilder::cached::<Pod>);
+        let (client, key) = (cluster.client(), key("p"));
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"namespace": "default", "name": "p"},
+            "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+        }))
+        .unwrap();
+        client.create(&pod).await.unwrap();
+        client.get::<Pod>(&key).await.unwrap();
+        world.delay(LATE);
+        client.delete::<Pod>(&key).await.unwrap();
+        assert!(client.get::<Pod>(&key).await.unwrap().metadata.deletion_timestamp.is_some());
+        let start = world.clock.now();
+        client.delete::<Pod>(&key).grace_period(Duration::ZERO).await.unwrap();
+        assert!(client.find::<Pod>(&key).await.unwrap().is_none());
+        assert!(world.since(start) < 4.1, "no deadline was met: {}", world.since(start));
+    });
+}
+
+#[test]
+fn a_namespace_is_read_as_it_ends() {
+    World::run(|world| async move {
+        let cluster = world.cluster(ClusterBuilder::cached::<Namespace>);
+        let (client, key) = (cluster.client(), bowline_cache::ObjectKey::cluster("web"));
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some("web".to_owned());
+        client.create(&namespace).await.unwrap();
+        client.get::<Namespace>(&key).await.unwrap();
+        world.delay(LATE);
+        let start = world.clock.now();
+        client.delete::<Namespace>(&key).await.unwrap();
+        let read = client.find::<Namespace>(&key).await.unwrap();
+        assert!(read.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()));
+        assert!(world.since(start) < 4.1, "{}", world.since(start));
+    });
+}
+
+#[test]
+fn a_late_read_has_only_what_is_selected() {
+    World::run(|world| async move {
+        let cluster = selected(&world).await;
+        let client = cluster.client();
+        client.create(&labelled("a", "web")).await.unwrap();
+        client.create(&labelled("b", "other")).await.unwrap();
+        client.get::<ConfigMap>(&key("a")).await.unwrap();
+        world.hold();
+        client.update(&labelled("a", "other")).await.unwrap();
+        client.create(&labelled("c", "web")).await.unwrap();
+        let all = client.list::<ConfigMap>(&ListQuery::new()).await.unwrap();
+        assert_eq!(all.iter().map(|object| object.name_any()).collect::<Vec<_>>(), ["c"]);
+        assert!(client.find::<ConfigMap>(&key("a")).await.unwrap().is_none());
+        assert!(client.find::<ConfigMap>(&key("c")).await.unwrap().is_some());
+    });
+}
+
+#[test]
 fn the_deletion_of_many_is_seen_by_a_list() {
     World::run(|world| async move {
         let cluster = world.cached(|builder| builder).await;
@@ -417,6 +475,25 @@ fn a_write_in_one_form_holds_for_reads_in_another() {
         let read = client.get::<ConfigMap>(&key("a")).await.unwrap();
         assert_eq!(read.labels()["app"], "web");
         assert_eq!(names.get(&key("a")).await.unwrap().labels()["app"], "web");
+    });
+}
+
+#[test]
+fn an_informer_that_lost_its_watch_has_what_was_written_when_it_is_back() {
+    World::run(|world| async move {
+        let cluster = world.cached(|builder| builder).await;
+        let client = cluster.client();
+        client.create(&map("old", "1")).await.unwrap();
+        client.get::<ConfigMap>(&key("old")).await.unwrap();
+        world.asked();
+        world.cut(2);
+        client.create(&map("a", "1")).await.unwrap();
+        client.delete::<ConfigMap>(&key("old")).await.unwrap();
+        client.get::<ConfigMap>(&key("a")).await.unwrap();
+        assert!(client.find::<ConfigMap>(&key("old")).await.unwrap().is_none());
+        let asked = world.asked();
+        assert!(asked.iter().filter(|asked| *asked == "watch configmaps").count() >= 2, "{asked:?}");
+        assert!(!asked.iter().any(|asked| asked.starts_with("get configmaps")), "{asked:?}");
     });
 }
 

@@ -277,3 +277,36 @@ fn what_the_server_warns_of_is_told() {
         assert_eq!(told, [format!("{place}: be careful"), format!("{place}: twice \"over\"")]);
     });
 }
+
+#[test]
+fn an_answer_that_does_not_come_is_told_apart_from_one_that_is_no() {
+    Simulation::new(1).run(|clock| async move {
+        let away = tower::service_fn(|_: Request<Body>| async {
+            Err::<Response<Body>, _>(std::io::Error::other("nobody is there"))
+        });
+        let client = Client::builder(kube::Client::new(away, "default")).clock(clock.clone()).build();
+        let error = client.update(&map("a", "1")).await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.starts_with("update configmaps (v1) default/a: no answer from the API server: "),
+            "{text}"
+        );
+        assert!(text.contains("nobody is there"), "{text}");
+        assert!(error.is_retryable() && error.status().is_none() && !error.is_conflict());
+
+        let proxy = tower::service_fn(|_: Request<Body>| async {
+            let response = Response::builder().status(503).body(Body::from(b"upstream is away".to_vec()));
+            Ok::<_, Infallible>(response.expect("an answer"))
+        });
+        let client = Client::builder(kube::Client::new(proxy, "default")).clock(clock.clone()).build();
+        let error = client.get::<ConfigMap>(&key("a")).await.unwrap_err();
+        let text = "get configmaps (v1) default/a: upstream is away (503 Service Unavailable)";
+        assert_eq!(error.to_string(), text);
+        assert!(error.is_retryable());
+
+        let client = Listener::default().client(json!({"kind": "Nonsense"})).clock(clock).build();
+        let error = client.create(&map("a", "1")).await.unwrap_err();
+        assert!(error.to_string().contains("the answer cannot be read"), "{error}");
+        assert!(!error.is_retryable(), "the write was done");
+    });
+}

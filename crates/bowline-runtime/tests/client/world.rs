@@ -29,6 +29,8 @@ struct Standing {
 #[derive(Default)]
 struct State {
     delay: Duration,
+    /// So many events cut the connection instead of coming.
+    cuts: usize,
     asked: Vec<Call>,
 }
 
@@ -45,14 +47,18 @@ impl Hook for Standing {
     }
 
     fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        let delay = self.lock().delay;
+        let mut state = self.lock();
+        let delay = state.delay;
+        let is_cut = state.cuts > 0;
+        state.cuts = state.cuts.saturating_sub(1);
+        drop(state);
         let mut held = self.held.subscribe();
         Box::pin(async move {
             if !delay.is_zero() {
                 self.clock.sleep(delay).await;
             }
             held.wait_for(|held| !held).await.expect("it is there");
-            FrameVerdict::Send
+            if is_cut { FrameVerdict::Disconnect } else { FrameVerdict::Send }
         })
     }
 }
@@ -60,7 +66,12 @@ impl Hook for Standing {
 impl World {
     /// Runs a test in a simulation.
     pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
-        Simulation::new(1).run(|clock| async move {
+        Self::run_with(1, test);
+    }
+
+    /// Runs a test in a simulation with this seed.
+    pub(crate) fn run_with<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
+        Simulation::new(seed).run(|clock| async move {
             let standing =
                 Standing { clock: clock.clone(), state: Arc::default(), held: watch::Sender::new(false) };
             let server = ApiServer::builder().clock(clock.clone()).hook(standing.clone()).build();
@@ -97,6 +108,11 @@ impl World {
     /// No event of a watch comes from now on.
     pub(crate) fn hold(&self) {
         self.standing.held.send_replace(true);
+    }
+
+    /// The next events cut their connections instead of coming.
+    pub(crate) fn cut(&self, events: usize) {
+        self.standing.lock().cuts = events;
     }
 
     /// Events that were held come now.

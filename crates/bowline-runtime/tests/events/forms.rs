@@ -84,6 +84,8 @@ fn what_the_api_would_refuse_is_made_fit() {
         let events = world.events().await;
         assert_eq!(events.len(), 2);
         assert!(events.iter().all(|it| it.reporting_controller.as_deref() == Some("A-name-with-blanks")));
+        let names = events.iter().map(|it| it.metadata.name.as_deref().unwrap());
+        assert!(names.into_iter().all(|it| bowline_machinery::name_is_dns_subdomain(it, false).is_empty()));
         let long = events.iter().find(|it| it.note.as_ref().unwrap().starts_with('ä')).unwrap();
         assert!(long.note.as_ref().unwrap().ends_with('…') && long.note.as_ref().unwrap().len() > 1000);
         assert_eq!(long.reason.as_ref().unwrap().len(), 128);

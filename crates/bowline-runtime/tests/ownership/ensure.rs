@@ -1,13 +1,13 @@
 //! Objects that are to be there and to look so.
 
-use bowline_cache::ObjectKey;
+use bowline_cache::{Kind, ObjectKey};
 use bowline_runtime::ownership::child;
 use bowline_runtime::{EnsureError, EnsureOutcome};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::world::World;
@@ -136,6 +136,28 @@ fn an_object_that_is_deleted_in_between_is_created_again() {
         let after = world.client().ensure(named("a"), set("2")).await.unwrap();
         assert_eq!(after.outcome(), EnsureOutcome::Created);
         assert_ne!(after.metadata.uid, before.metadata.uid);
+    });
+}
+
+#[test]
+fn a_cache_that_is_behind_is_passed_by_after_the_first_conflict() {
+    World::run(|world| async move {
+        let client = world.client();
+        client.declare(&Kind::<ConfigMap>::typed());
+        world.map("a", json!({})).await;
+        let key = ObjectKey::new("default", "a");
+        assert!(client.find::<ConfigMap>(&key).await.unwrap().is_some(), "it is cached");
+        world.delay_watches();
+        let patch = Patch::Merge(json!({"data": {"other": "theirs"}}));
+        world.maps().patch("a", &PatchParams::default(), &patch).await.unwrap();
+        world.maps().create(&PostParams::default(), &named("b")).await.unwrap();
+        world.writes();
+        let map = client.ensure(named("a"), set("1")).await.unwrap();
+        assert_eq!(map.data.as_ref().unwrap().len(), 2);
+        assert_eq!(world.writes(), ["Patch configmaps", "Patch configmaps"]);
+        let map = client.ensure(named("b"), set("1")).await.unwrap();
+        assert_eq!(map.outcome(), EnsureOutcome::Updated, "it is there, and the cache does not know");
+        assert_eq!(world.writes(), ["Create configmaps", "Patch configmaps"]);
     });
 }
 

@@ -1,8 +1,9 @@
 //! A server in a simulation, what it was asked to write, and others who write at the worst moment.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
 use bowline_cache::{ObjectKey, object_key};
 use bowline_clock::{Clock, Scope, Simulation};
 use bowline_runtime::{Client, Cluster};
@@ -14,8 +15,9 @@ use serde_json::{Value, json};
 type Then = Box<dyn FnOnce() -> HookFuture<'static, ()> + Send>;
 
 /// Sees every write, and does something before the next one.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Gate {
+    clock: Clock,
     state: Arc<Mutex<State>>,
 }
 
@@ -25,6 +27,8 @@ struct State {
     /// Done before the writes that come, the last first.
     meddling: Vec<Then>,
     is_meddling: bool,
+    /// Whether watches tell nothing for an hour.
+    are_watches_late: bool,
 }
 
 impl Gate {
@@ -53,6 +57,16 @@ impl Hook for Gate {
             Verdict::Proceed
         })
     }
+
+    fn frame<'a>(&'a self, _call: &'a Call, _frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+        Box::pin(async move {
+            let is_late = self.lock().are_watches_late;
+            if is_late {
+                self.clock.sleep(Duration::from_secs(3600)).await;
+            }
+            FrameVerdict::Send
+        })
+    }
 }
 
 pub(crate) struct World {
@@ -67,7 +81,7 @@ impl World {
     /// Runs a test in a simulation.
     pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
         Simulation::new(1).run(|clock| async move {
-            let gate = Gate::default();
+            let gate = Gate { clock: clock.clone(), state: Arc::default() };
             let server = ApiServer::builder().clock(clock.clone()).hook(gate.clone()).build();
             let kube = kube::Client::new(server.expect("it can be built"), "default");
             let scope = clock.scope("test");
@@ -99,6 +113,11 @@ impl World {
         }
         meddling.reverse();
         self.gate.lock().meddling = meddling;
+    }
+
+    /// What changes from now on is told to watches an hour later.
+    pub(crate) fn delay_watches(&self) {
+        self.gate.lock().are_watches_late = true;
     }
 
     /// Something happens before the next write.

@@ -1,5 +1,6 @@
 //! Waiting.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bowline_testing::TestEnv;
@@ -23,20 +24,20 @@ fn a_wait_sees_every_change_and_ends_with_the_first_that_it_is_for() {
     TestEnv::test(async |env| {
         create_map(&env, "a", "1").await;
         create_map(&env, "b", "9").await;
+        let seen = Mutex::new(Vec::new());
+        let wait = env.wait_for::<ConfigMap>("a", |map| {
+            seen.lock().unwrap().push(value(map).to_owned());
+            value(map) == "5"
+        });
         let changes = async {
+            env.wait_until("the first is seen", async || !seen.lock().unwrap().is_empty()).await.unwrap();
             for number in 2..=9 {
-                env.clock().sleep(Duration::from_millis(50)).await;
                 change_map(&env, "a", &number.to_string()).await;
             }
         };
-        let mut seen = Vec::new();
-        let wait = env.wait_for::<ConfigMap>("a", |map| {
-            seen.push(value(map).to_owned());
-            value(map) == "5"
-        });
         let (map, ()) = tokio::join!(wait, changes);
         assert_eq!(value(&map.unwrap()), "5");
-        assert_eq!(seen, ["1", "2", "3", "4", "5"]);
+        assert_eq!(*seen.lock().unwrap(), ["1", "2", "3", "4", "5"]);
     });
 }
 

@@ -65,7 +65,8 @@ fn a_deployment_is_left_alone_when_replicas_are_unset() -> Result<()> {
         let change = format!("Deployment {}/web updated", env.namespace());
         wait_for_run(&env, "web", &change).await?;
         let deployment = env.client().get::<Deployment>(&key(&env, "web")).await?;
-        assert_eq!(deployment.metadata.resource_version, scaled.metadata.resource_version);
+        assert_eq!(deployment.metadata.generation, scaled.metadata.generation);
+        assert_eq!(replicas(&deployment), Some(5));
         Ok(())
     })
 }

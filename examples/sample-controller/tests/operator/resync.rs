@@ -38,7 +38,7 @@ fn every_foo_is_looked_at_again_and_deployments_that_did_not_change_cause_nothin
             assert!((27..=33).contains(&between), "{between} s");
         }
         let deployment = env.client().get::<Deployment>(&key(&env, "web")).await?;
-        assert_eq!(deployment.metadata.resource_version, created.metadata.resource_version);
+        assert_eq!(deployment.metadata.generation, created.metadata.generation);
         Ok(())
     })
 }

@@ -113,7 +113,11 @@ fn a_deletion_has_conditions_and_may_take_its_time() {
         let ending =
             client.delete::<Pod>(&world.key("p")).grace_period(Duration::from_secs(7)).await.unwrap();
         assert_eq!(ending.expect("a grace").metadata.deletion_grace_period_seconds, Some(7));
-        client.delete::<Pod>(&world.key("p")).grace_period(Duration::ZERO).await.unwrap();
+        let cluster = world.cluster(ClusterBuilder::cached::<Pod>);
+        let cached = cluster.client();
+        cached.get::<Pod>(&world.key("p")).await.unwrap();
+        cached.delete::<Pod>(&world.key("p")).grace_period(Duration::ZERO).await.unwrap();
+        assert!(cached.find::<Pod>(&world.key("p")).await.unwrap().is_none());
         assert!(client.find::<Pod>(&world.key("p")).await.unwrap().is_none());
     });
 }
