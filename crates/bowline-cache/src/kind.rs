@@ -364,6 +364,20 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_need_not_have_what_every_object_has() {
+        let mut object = pod();
+        object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        let kind = Kind::<Pod>::typed();
+        let answer = kind.decode_answer(object.to_string().as_bytes(), &mut Vec::new()).unwrap();
+        assert_eq!(answer.metadata.name.as_deref(), Some("a"));
+        assert!(answer.metadata.managed_fields.is_some(), "it is as the server sent it");
+        let mut wrong = pod();
+        wrong["spec"]["nodeName"] = 7.into();
+        let error = kind.decode_answer(wrong.to_string().as_bytes(), &mut Vec::new()).unwrap_err();
+        assert!(error.to_string().starts_with("pods (v1): b/a cannot be decoded"), "{error}");
+    }
+
+    #[test]
     fn an_error_names_the_kind_the_object_and_what_is_wrong() {
         let mut object = pod();
         object["spec"]["nodeName"] = 7.into();

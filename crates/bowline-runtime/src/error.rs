@@ -105,7 +105,10 @@ pub(crate) fn describe(error: &(dyn StdError + 'static)) -> String {
     line
 }
 
-fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+/// The error and its sources.
+pub(crate) fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bowline_clock::Clock;
 
 pub use elector::{Elector, Leadership, Lost};
+pub(crate) use fence::Fenced;
 pub use fence::{Fence, FenceClosed};
 
 /// How much a pause between two tries may grow, at random, so that candidates do not all come at once.

@@ -4,6 +4,7 @@ mod catalog;
 mod controller;
 mod histogram;
 mod queue;
+mod request;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +15,7 @@ use prometheus_client::registry::Registry;
 use crate::events::EventCatalog;
 use catalog::Catalog;
 pub(crate) use controller::ControllerMetrics;
+pub(crate) use request::RequestRetries;
 
 /// The metrics of one process or of one test: a registry that is a value. A clone is the same registry.
 ///
@@ -25,6 +27,7 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     catalog: Arc<Catalog>,
     events: Arc<EventCatalog>,
+    retries: RequestRetries,
 }
 
 impl Metrics {
@@ -36,7 +39,8 @@ impl Metrics {
         registry.register_collector(Box::new(catalog.clone()));
         let events = Arc::new(EventCatalog::default());
         registry.register_collector(Box::new(events.clone()));
-        Self { registry: Arc::new(Mutex::new(registry)), catalog, events }
+        let retries = RequestRetries::register(&mut registry);
+        Self { registry: Arc::new(Mutex::new(registry)), catalog, events, retries }
     }
 
     /// Calls a function with the registry, to add metrics of one's own.
@@ -60,6 +64,11 @@ impl Metrics {
     /// Where sinks of events count.
     pub(crate) fn events(&self) -> &EventCatalog {
         &self.events
+    }
+
+    /// Where transports count what they send again.
+    pub(crate) fn retries(&self) -> &RequestRetries {
+        &self.retries
     }
 
     /// Where a controller counts; one of the same name counts in the same place.

@@ -5,35 +5,40 @@
 //!   answer, and any other when the server said that it is too busy and when to come again. kube sends a POST again up to
 //!   15 times;
 //! - long lists and busy watches are read in large pieces, by whoever wants them, without a task in between;
-//! - a server that has accepted a request and says nothing is given up after a while; watches never are.
+//! - a server that has accepted a request and says nothing is given up after a while; watches never are;
+//! - writes can be held back where this process does not lead: see [`Transport::fenced_client`].
 
 mod connection;
+mod deadline;
 mod pool;
+mod proxy;
 mod request;
 mod retry;
 mod socket;
 
 use std::env;
+use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_clock::Clock;
 use http::HeaderValue;
 use http::uri::Authority;
+use kube::client::middleware::{AuthLayer, BaseUriLayer, ExtraHeadersLayer};
 use kube::client::{Client, ConfigExt as _};
 use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::Layer as _;
 use tower::util::option_layer;
 
-use crate::BoxError;
+use crate::leader_election::{Fence, Fenced};
+use crate::{BoxError, Metrics};
 use connection::Connector;
-use pool::Pool;
-use retry::{Limits, Retry};
+use deadline::Deadline;
+use pool::{Pool, PoolLimits};
+use retry::{Counts, Limits, Retry};
 
-/// A client of the server that a configuration names.
-///
-/// It must be made inside a tokio runtime, and lives as long as that. Connections are made when they are needed; there is
-/// one for each request that is under way, and some are kept for the next ones.
+/// A client of the server that a configuration names: the [client](Transport::client) of a [`Transport`] of its own.
 ///
 /// # Errors
 /// [`TransportError`] when the configuration cannot be used: nothing is sent here.
@@ -41,16 +46,84 @@ use retry::{Limits, Retry};
 /// # Panics
 /// Outside of a tokio runtime.
 pub fn client(config: &Config, options: &TransportOptions) -> Result<Client, TransportError> {
-    let clock = options.clock.clone();
-    let connect = config.connect_timeout.map_or(options.connect, |limit| limit.min(options.connect));
-    let connector = Connector::new(config, connect, clock.clone())?;
-    let pool = Pool::new(connector, host(config)?, options.response, clock.clone());
-    let service = config.extra_headers_layer().map_err(TransportError::Credentials)?.layer(pool);
-    let auth = config.auth_layer().map_err(TransportError::Credentials)?;
-    let service = option_layer(auth).layer(service);
-    let limits = Limits { tries: options.tries, pauses: options.pauses };
-    let service = config.base_uri_layer().layer(Retry::new(service, limits, clock));
-    Ok(Client::new(service, config.default_namespace.clone()))
+    Ok(Transport::new(config, options)?.client())
+}
+
+/// The way to the server that a configuration names. Its clients share connections and credentials, and keep it alive. A
+/// clone is the same one.
+///
+/// It lives as long as the tokio runtime that it was made in. Connections are made when they are needed; there is one for
+/// each request that is under way, and some are kept for the next ones.
+#[derive(Clone)]
+pub struct Transport(Arc<Inner>);
+
+struct Inner {
+    pool: Pool,
+    base: BaseUriLayer,
+    auth: Option<AuthLayer>,
+    headers: ExtraHeadersLayer,
+    namespace: String,
+    counts: Option<Counts>,
+    options: TransportOptions,
+}
+
+impl Transport {
+    /// The way to the server that a configuration names.
+    ///
+    /// A proxy is used as Go's tools do: the one in the kubeconfig, or the one in `$HTTPS_PROXY` unless `$NO_PROXY` lists
+    /// the server or it is on this machine. It must be one that is spoken to in plain HTTP.
+    ///
+    /// # Errors
+    /// [`TransportError`] when the configuration cannot be used: nothing is sent here.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    pub fn new(config: &Config, options: &TransportOptions) -> Result<Self, TransportError> {
+        let clock = options.clock.clone();
+        let connect = config.connect_timeout.map_or(options.connect, |limit| limit.min(options.connect));
+        let headers = config.extra_headers_layer().map_err(TransportError::Credentials)?;
+        let auth = config.auth_layer().map_err(TransportError::Credentials)?;
+        let connector = Connector::new(config, connect, clock.clone())?;
+        let limits = PoolLimits { requests: options.requests, patience: options.response };
+        let pool = Pool::new(connector, host(config)?, &limits, clock);
+        let host = authority(config).to_owned();
+        let counts =
+            options.metrics.as_ref().map(|metrics| Counts { retries: metrics.retries().clone(), host });
+        let (base, namespace) = (config.base_uri_layer(), config.default_namespace.clone());
+        Ok(Self(Arc::new(Inner { pool, base, auth, headers, namespace, counts, options: options.clone() })))
+    }
+
+    /// A client.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.make(None)
+    }
+
+    /// A client whose writes pass only while a fence is open, which is checked each time that one is sent or goes on. Reads
+    /// pass always.
+    #[must_use]
+    pub fn fenced_client(&self, fence: &Fence) -> Client {
+        self.make(Some(fence))
+    }
+
+    fn make(&self, fence: Option<&Fence>) -> Client {
+        let Inner { pool, base, auth, headers, namespace, counts, options } = &*self.0;
+        let clock = options.clock.clone();
+        // The inner fence is the last thing before the connections. The outer one says in which term a request was begun,
+        // and ends the pauses between two tries.
+        let service = headers.layer(Fenced::new(pool.clone(), fence.cloned()));
+        let service = base.layer(option_layer(auth.as_ref()).layer(service));
+        let service = Deadline::new(service, options.response, pool.clone(), clock.clone());
+        let limits = Limits { tries: options.tries, pauses: options.pauses };
+        let service = Retry::new(service, limits, counts.clone(), clock);
+        Client::new(Fenced::new(service, fence.cloned()), namespace.clone())
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").field("server", &self.0.pool.server()).finish_non_exhaustive()
+    }
 }
 
 /// The configuration that a program is meant to use, looked for as Go's tools do: the file that a flag names, the files in
@@ -80,6 +153,8 @@ pub struct TransportOptions {
     response: Duration,
     tries: u32,
     pauses: Duration,
+    requests: usize,
+    metrics: Option<Metrics>,
 }
 
 impl TransportOptions {
@@ -91,6 +166,8 @@ impl TransportOptions {
             response: Duration::from_secs(75),
             tries: 4,
             pauses: Duration::from_secs(30),
+            requests: 128,
+            metrics: None,
         }
     }
 
@@ -100,10 +177,24 @@ impl TransportOptions {
         self
     }
 
-    /// How long an answer, and then each next piece of it, may take. 75 s by default: kube-apiserver gives up after 60 s
-    /// and says so. Watches and other answers that last are not limited.
+    /// How long an answer, and then each next piece of it, may take; getting credentials and a connection counts. 75 s by
+    /// default: kube-apiserver gives up after 60 s and says so. Watches and other answers that last are not limited once
+    /// they were asked for.
     pub fn response_timeout(mut self, limit: Duration) -> Self {
         self.response = limit;
+        self
+    }
+
+    /// How many requests may be under way at once; others wait for their turn. 128 by default. A request is under way until
+    /// its answer was read or dropped. Watches and others that last are not counted: there are as many as somebody reads.
+    pub fn requests(mut self, limit: usize) -> Self {
+        self.requests = limit.max(1);
+        self
+    }
+
+    /// Where it is counted what is sent again (`rest_client_request_retries_total`). Nowhere by default.
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.metrics = Some(metrics.clone());
         self
     }
 
@@ -137,9 +228,16 @@ pub enum TransportError {
     /// The server's address has no host, or the name its certificate must have is none.
     #[error("{0:?} is no name of a server; correct the configuration's `server` or `tls-server-name`")]
     ServerName(String),
-    /// A proxy is asked for.
-    #[error("cannot go through the proxy that the configuration names (`proxy-url`): this is not supported")]
-    Proxy,
+    /// The proxy that is asked for is not one that is spoken to in plain HTTP.
+    #[error(
+        "cannot go through the proxy {proxy}, which {origin} names: use an http:// one, or list the server in $NO_PROXY"
+    )]
+    Proxy {
+        /// The proxy's address, without credentials.
+        proxy: String,
+        /// Where it was named.
+        origin: String,
+    },
 }
 
 /// Why a request got no answer, where it is not the connection that broke.
@@ -149,10 +247,30 @@ pub enum RequestError {
     /// There is no connection.
     #[error("cannot connect to {server}")]
     Connect {
-        /// The server's address.
+        /// The server's host and port.
         server: String,
         /// Why.
         source: BoxError,
+    },
+    /// There were no credentials in time. Nothing was sent.
+    #[error(
+        "{request}: no credentials within {limit:?}; see the `exec` or `auth-provider` of the configuration's user"
+    )]
+    Credentials {
+        /// The method and the path.
+        request: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// All requests that may be under way were, for too long. Nothing was sent.
+    #[error(
+        "{request}: too many requests are under way, and none ended within {limit:?}; are all answers read?"
+    )]
+    Crowded {
+        /// The method and the path.
+        request: String,
+        /// How long it was waited for.
+        limit: Duration,
     },
     /// The server said nothing for too long. It may have done what was asked.
     #[error("{request}: no answer within {limit:?}")]
@@ -166,9 +284,14 @@ pub enum RequestError {
 
 /// What the server is called in requests.
 fn host(config: &Config) -> Result<HeaderValue, TransportError> {
-    let authority = config.cluster_url.authority().map_or("", Authority::as_str);
-    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = authority(config);
     let is_name = !host.is_empty();
     let value = HeaderValue::from_str(host).ok().filter(|_| is_name);
-    value.ok_or_else(|| TransportError::ServerName(config.cluster_url.to_string()))
+    value.ok_or_else(|| TransportError::ServerName(host.to_owned()))
+}
+
+/// The server's host and port, without credentials.
+fn authority(config: &Config) -> &str {
+    let authority = config.cluster_url.authority().map_or("", Authority::as_str);
+    authority.rsplit('@').next().unwrap_or_default()
 }

@@ -31,3 +31,16 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../ARCHITECTURE.md")]
 struct Architecture;
+
+/// Compiles the code in the documents for people who come from elsewhere.
+#[cfg(doctest)]
+mod from_elsewhere {
+    #[doc = include_str!("../../../docs/from-client-go.md")]
+    struct ClientGo;
+
+    #[doc = include_str!("../../../docs/from-controller-runtime.md")]
+    struct ControllerRuntime;
+
+    #[doc = include_str!("../../../docs/from-kube-rs.md")]
+    struct KubeRs;
+}

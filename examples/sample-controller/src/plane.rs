@@ -25,27 +25,17 @@ impl Plane {
     /// On a free port of the loopback interface, with a kubeconfig that only this user can read.
     pub(crate) async fn start() -> Result<Self> {
         let server = ApiServer::builder().build()?;
+        fill(client_of(&server)).await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let serving = server.serve(listener, ServeOptions::default())?;
         let name = format!("sample-controller-{}.kubeconfig", serving.address().port());
         let kubeconfig = std::env::temp_dir().join(name);
         serving.kubeconfig().write(&kubeconfig)?;
-        let plane = Self { server, serving, kubeconfig };
-        plane.fill().await?;
-        Ok(plane)
-    }
-
-    async fn fill(&self) -> Result<()> {
-        let definitions = Api::<CustomResourceDefinition>::all(self.client());
-        definitions.create(&PostParams::default(), &Foo::crd()).await?;
-        let spec = FooSpec { deployment_name: "example-foo".to_owned(), replicas: Some(1) };
-        let foos = Api::<Foo>::default_namespaced(self.client());
-        foos.create(&PostParams::default(), &Foo::new("example-foo", spec)).await?;
-        Ok(())
+        Ok(Self { server, serving, kubeconfig })
     }
 
     pub(crate) fn client(&self) -> bowline::kube::Client {
-        bowline::kube::Client::new(self.server.clone(), "default")
+        client_of(&self.server)
     }
 
     pub(crate) async fn stop(self) {
@@ -53,6 +43,19 @@ impl Plane {
         // Somebody else may have removed it already.
         let _ = std::fs::remove_file(self.kubeconfig);
     }
+}
+
+fn client_of(server: &ApiServer) -> bowline::kube::Client {
+    bowline::kube::Client::new(server.clone(), "default")
+}
+
+async fn fill(client: bowline::kube::Client) -> Result<()> {
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    definitions.create(&PostParams::default(), &Foo::crd()).await?;
+    let spec = FooSpec { deployment_name: "example-foo".to_owned(), replicas: Some(1) };
+    let foos = Api::<Foo>::default_namespaced(client);
+    foos.create(&PostParams::default(), &Foo::new("example-foo", spec)).await?;
+    Ok(())
 }
 
 /// What is there, and what to try.

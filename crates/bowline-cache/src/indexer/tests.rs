@@ -264,3 +264,14 @@ fn panics_of_index_functions_are_logged_once_for_each_index() {
     });
     assert_eq!(errors.load(Ordering::Relaxed), 2);
 }
+
+#[test]
+fn another_indexer_with_other_objects_has_the_same_indexes() {
+    let indexer = Indexer::new();
+    indexer.add_index("key", |object| vec![crate::object_key(object).to_string()]).unwrap();
+    indexer.add(object("a", "x", "web"));
+    let other = indexer.with_objects(vec![Arc::new(object("b", "y", "web"))]);
+    assert_eq!(other.by_index("key", "b/y").unwrap().len(), 1);
+    assert!(other.by_index("key", "a/x").unwrap().is_empty());
+    assert_eq!(indexer.by_index("key", "a/x").unwrap().len(), 1);
+}

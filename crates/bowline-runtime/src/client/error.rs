@@ -6,7 +6,8 @@ use std::fmt;
 use bowline_cache::{CacheError, ObjectKey};
 use kube::core::Status;
 
-use crate::error::describe;
+use crate::error::{chain, describe};
+use crate::leader_election::FenceClosed;
 use crate::{BoxError, Error, MapperError};
 
 /// What a client was asked to do: printed as `update deployments.apps/v1 web/a (status)`.
@@ -154,7 +155,7 @@ impl ClientError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Transport { .. } => true,
+            Self::Transport { source, .. } => !chain(&**source).any(<dyn StdError>::is::<FenceClosed>),
             Self::Status { status, .. } => matches!(status.code, 408 | 429 | 500 | 502 | 503 | 504),
             Self::Cache { source, .. } => {
                 matches!(

@@ -199,6 +199,8 @@ impl Controller {
     /// [`ControllerBuilder::stop_timeout`]; its watches end. Tells what was left. It can be started again, and sees all
     /// that there is anew then.
     ///
+    /// A reconciler that waits for its own controller to stop is what the stop waits for: tell it from elsewhere.
+    ///
     /// # Errors
     /// When it had ended by itself before, and why.
     pub async fn stop(&self) -> Result<Stopped, ControllerError> {

@@ -24,8 +24,11 @@ pub struct Elector {
     clock: Clock,
     fence: Fence,
     seen: Mutex<Observation>,
-    on_new_leader: Option<Box<dyn Fn(&str) + Send + Sync>>,
+    on_new_leader: Option<Told>,
 }
+
+/// Who is told of new leaders.
+type Told = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The lease is ours. See [`hold`](Self::hold).
 #[must_use = "a lease that nobody holds is lost"]
@@ -131,10 +134,14 @@ impl Elector {
     async fn attempt(&self) -> Result<Try, LeaseError> {
         let is_ours = self.seen().holder() == Some(&*self.identity);
         if is_ours {
-            // What was written last is most likely still there: no need to read it first.
+            // What was written last is most likely still there: no need to read it first. Whatever speaks against that, a
+            // conflict or that it is gone, shows when it is read.
             match self.write(Step::Renew).await {
-                Err(error) if error.is_conflict() => {}
-                other => return other.map(|()| Try::Ours),
+                Ok(()) => return Ok(Try::Ours),
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::debug!(lease = %self.options, error, "cannot renew the lease, reading it");
+                }
             }
         }
         let lease = self.lock.read().await?;
@@ -290,12 +297,9 @@ impl Leadership<'_> {
 
 /// The host's name, where it is known, and something random: two processes of one host are two candidates.
 fn identity(clock: &Clock) -> String {
-    let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty());
-    let host = host.or_else(|| {
-        std::fs::read_to_string("/proc/sys/kernel/hostname").ok().map(|host| host.trim().to_owned())
-    });
-    let random = clock.rng().next_u64();
-    format!("{}_{random:016x}", host.as_deref().unwrap_or("unknown"))
+    let host = hostname::get().ok().and_then(|host| host.into_string().ok()).filter(|host| !host.is_empty());
+    let random = (clock.rng().next_u64(), clock.rng().next_u64());
+    format!("{}_{:016x}{:016x}", host.as_deref().unwrap_or("unknown"), random.0, random.1)
 }
 
 impl fmt::Debug for Elector {

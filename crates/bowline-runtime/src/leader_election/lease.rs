@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bowline_clock::Clock;
+use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -55,7 +56,7 @@ impl LeaseLock {
     }
 
     pub(super) async fn read(&self) -> Result<Option<Lease>, LeaseError> {
-        self.within(self.api.get_opt(&self.name)).await
+        self.within(Box::pin(self.api.get_opt(&self.name))).await
     }
 
     pub(super) async fn create(&self, spec: LeaseSpec) -> Result<Lease, LeaseError> {
@@ -64,14 +65,14 @@ impl LeaseLock {
             namespace: Some(self.namespace.clone()),
             ..ObjectMeta::default()
         };
-        let lease = Lease { metadata, spec: Some(spec), ..Lease::default() };
-        self.within(self.api.create(&PostParams::default(), &lease)).await
+        let lease = Lease { metadata, spec: Some(spec) };
+        self.within(Box::pin(self.api.create(&PostParams::default(), &lease))).await
     }
 
     /// Puts a new spec into a lease that was read before, unless somebody else has written it since.
     pub(super) async fn replace(&self, seen: &Lease, spec: LeaseSpec) -> Result<Lease, LeaseError> {
-        let lease = Lease { metadata: seen.metadata.clone(), spec: Some(spec), ..Lease::default() };
-        self.within(self.api.replace(&self.name, &PostParams::default(), &lease)).await
+        let lease = Lease { metadata: seen.metadata.clone(), spec: Some(spec) };
+        self.within(Box::pin(self.api.replace(&self.name, &PostParams::default(), &lease))).await
     }
 
     /// Now, as it is written into the object.
@@ -79,7 +80,7 @@ impl LeaseLock {
         Timestamp::try_from(self.clock.wall()).ok().map(MicroTime)
     }
 
-    async fn within<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseError> {
+    async fn within<T>(&self, request: BoxFuture<'_, kube::Result<T>>) -> Result<T, LeaseError> {
         match self.clock.timeout(self.limit, request).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(LeaseError::Silent(self.limit)),

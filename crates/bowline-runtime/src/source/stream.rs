@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_cache::CacheError;
@@ -23,9 +23,13 @@ use crate::Change;
 pub const DEFAULT_CAPACITY: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
 
 /// The queue is told at least after so many.
-const TURN: usize = 64;
+const TURN: usize = 128;
 
-type Objects<K> = Pin<Box<dyn Stream<Item = K> + Send>>;
+/// What is read. Of a channel many are taken at once: each that is taken alone may wake somebody who waits for room.
+enum Objects<K> {
+    Channel { receiver: mpsc::Receiver<K>, taken: Vec<K> },
+    Stream(Pin<Box<dyn Stream<Item = K> + Send>>),
+}
 
 /// Objects that come through a channel or a stream; from [`channel`] or [`stream`].
 #[must_use = "a source does nothing until a controller watches it"]
@@ -64,9 +68,9 @@ pub fn channel_with<K: Send + 'static>(
     name: impl Into<String>,
     capacity: NonZeroUsize,
 ) -> (Sender<K>, StreamSource<K>) {
-    let (sender, mut receiver) = mpsc::channel(capacity.get());
-    let received = futures::stream::poll_fn(move |cx| receiver.poll_recv(cx));
-    (Sender(sender), stream(name, received))
+    let (sender, receiver) = mpsc::channel(capacity.get());
+    let objects = Objects::Channel { receiver, taken: Vec::new() };
+    (Sender(sender), StreamSource { name: name.into(), objects: Arc::new(Mutex::new(objects)) })
 }
 
 /// A stream of objects: each is a [generic](crate::ChangeKind::Generic) change. It is polled while the controller runs. When
@@ -77,7 +81,8 @@ pub fn stream<K>(
     name: impl Into<String>,
     objects: impl Stream<Item = K> + Send + 'static,
 ) -> StreamSource<K> {
-    StreamSource { name: name.into(), objects: Arc::new(Mutex::new(objects.fuse().boxed())) }
+    let objects = Objects::Stream(objects.fuse().boxed());
+    StreamSource { name: name.into(), objects: Arc::new(Mutex::new(objects)) }
 }
 
 impl<K> Sender<K> {
@@ -127,20 +132,39 @@ async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, mut feed: 
         // A stream that is always ready must not keep its thread for itself.
         while let Poll::Ready(progress) = poll_cooperate(cx) {
             progress.made();
-            for _ in 0..TURN {
-                match objects.as_mut().poll_next(cx) {
-                    Poll::Ready(Some(object)) => take(&mut feed, &object),
-                    end => {
-                        feed.flush();
-                        return end.map(|_| ());
-                    }
+            let turn = match &mut *objects {
+                Objects::Channel { receiver, taken } => {
+                    receiver.poll_recv_many(cx, taken, TURN).map(|count| {
+                        taken.drain(..).for_each(|object| take(&mut feed, &object));
+                        count > 0
+                    })
                 }
-            }
+                Objects::Stream(stream) => poll_turn(stream.as_mut(), &mut feed, cx),
+            };
             feed.flush();
+            match turn {
+                Poll::Ready(true) => {}
+                end => return end.map(|_| ()),
+            }
         }
         Poll::Pending
     })
     .await;
+}
+
+/// Takes what is at hand; whether there may be more.
+fn poll_turn<K: Resource + 'static>(
+    mut stream: Pin<&mut (dyn Stream<Item = K> + Send)>,
+    feed: &mut Feed<K>,
+    cx: &mut Context<'_>,
+) -> Poll<bool> {
+    for _ in 0..TURN {
+        match stream.as_mut().poll_next(cx) {
+            Poll::Ready(Some(object)) => take(feed, &object),
+            end => return end.map(|_| false),
+        }
+    }
+    Poll::Ready(true)
 }
 
 fn take<K: Resource + 'static>(feed: &mut Feed<K>, object: &K) {

@@ -24,22 +24,36 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service as _;
 
+use super::proxy::Proxy;
 use super::request::lists;
 use super::socket::Socket;
 use super::{RequestError, TransportError};
 use crate::BoxError;
 
-/// So much of an answer is read at once, at most.
-const READ: usize = 64 * 1024;
+/// So much of an answer is read at once, at most: as much as the socket does.
+const READ: usize = 32 * 1024;
 
-/// How often the system asks a silent server whether it is there.
+/// After so long the system asks a silent server whether it is there,
 const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// and again so often,
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// and so many times, until a watch that hears nothing ends.
+const KEEPALIVE_RETRIES: u32 = 3;
+
+/// What was sent must have arrived after so long.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
 
 /// Makes connections.
 #[derive(Clone)]
 pub(super) struct Connector {
     server: Uri,
+    /// As it is shown to people: without what may be secret in its address.
+    name: String,
     http: HttpConnector,
+    proxy: Option<Proxy>,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     limit: Duration,
     clock: Clock,
@@ -47,14 +61,15 @@ pub(super) struct Connector {
 
 impl Connector {
     pub(super) fn new(config: &kube::Config, limit: Duration, clock: Clock) -> Result<Self, TransportError> {
-        if config.proxy_url.is_some() {
-            return Err(TransportError::Proxy);
-        }
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_keepalive(Some(KEEPALIVE));
-        http.set_keepalive_interval(Some(KEEPALIVE));
+        http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+        http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+        #[cfg(target_os = "linux")]
+        http.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        let proxy = Proxy::find(config, &http, |name| std::env::var(name).ok())?;
         let server = config.cluster_url.clone();
         let tls = if server.scheme() == Some(&Scheme::HTTP) {
             None
@@ -62,7 +77,16 @@ impl Connector {
             let client = config.rustls_client_config().map_err(TransportError::Credentials)?;
             Some((TlsConnector::from(Arc::new(client)), server_name(config)?))
         };
-        Ok(Self { server, http, tls, limit, clock })
+        let mut name = super::authority(config).to_owned();
+        if let Some(proxy) = &proxy {
+            name = format!("{name} through {}", proxy.name());
+        }
+        Ok(Self { server, name, http, proxy, tls, limit, clock })
+    }
+
+    /// The server, for people.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) async fn connect(&self) -> Result<Connection, BoxError> {
@@ -70,15 +94,21 @@ impl Connector {
             Ok(connected) => connected,
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long").into()),
         };
-        connected.map_err(|source| RequestError::Connect { server: self.server.to_string(), source }.into())
+        connected.map_err(|source| RequestError::Connect { server: self.name.clone(), source }.into())
     }
 
     async fn try_connect(&self) -> Result<Connection, BoxError> {
-        let mut http = self.http.clone();
-        poll_fn(|cx| http.poll_ready(cx)).await?;
-        let stream = http.call(self.server.clone()).await?.into_inner();
+        let stream = if let Some(proxy) = &self.proxy {
+            let mut tunnel = proxy.tunnel();
+            poll_fn(|cx| tunnel.poll_ready(cx)).await?;
+            tunnel.call(proxy.server()).await?
+        } else {
+            let mut http = self.http.clone();
+            poll_fn(|cx| http.poll_ready(cx)).await?;
+            http.call(self.server.clone()).await?
+        };
         let may_rest = Arc::new(AtomicBool::new(false));
-        let socket = Socket::new(stream, may_rest.clone(), self.clock.clone());
+        let socket = Socket::new(stream.into_inner(), may_rest.clone(), self.clock.clone());
         let stream = match &self.tls {
             None => Stream::Plain(socket),
             Some((tls, name)) => Stream::Tls(Box::new(tls.connect(name.clone(), socket).await?)),

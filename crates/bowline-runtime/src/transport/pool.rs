@@ -2,11 +2,11 @@
 
 use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Sleep};
+use bowline_clock::{Clock, Scope, Sleep};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT_ENCODING, HOST, USER_AGENT};
@@ -15,11 +15,12 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body::{Frame, SizeHint};
 use hyper::body::Incoming;
 use kube::client::Body;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service;
 
 use super::RequestError;
 use super::connection::{Connection, Connector};
-use super::request::lasts;
+use super::deadline::{Passage, Stage};
 use crate::BoxError;
 
 /// A connection that was not used for so long is not used again: servers close such ones, kube-apiserver after 90 s.
@@ -41,23 +42,60 @@ struct Shared {
     patience: Duration,
     clock: Clock,
     idle: Mutex<Vec<Connection>>,
+    /// A turn for each request that does not last.
+    turns: Arc<Semaphore>,
+    _scope: Scope,
+}
+
+/// How many and how long.
+pub(super) struct PoolLimits {
+    /// How many requests that do not last may be under way.
+    pub(super) requests: usize,
+    /// How long the next piece of an answer may take.
+    pub(super) patience: Duration,
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector, host: HeaderValue, patience: Duration, clock: Clock) -> Self {
-        Self(Arc::new(Shared { connector, host, patience, clock, idle: Mutex::default() }))
+    /// Must be called inside a tokio runtime.
+    pub(super) fn new(connector: Connector, host: HeaderValue, limits: &PoolLimits, clock: Clock) -> Self {
+        let scope = clock.scope("transport");
+        let spawner = scope.spawner();
+        let shared = Arc::new(Shared {
+            connector,
+            host,
+            patience: limits.patience,
+            clock: clock.clone(),
+            idle: Mutex::default(),
+            turns: Arc::new(Semaphore::new(limits.requests)),
+            _scope: scope,
+        });
+        spawner.spawn("sweeper", sweep(Arc::downgrade(&shared), clock));
+        Self(shared)
+    }
+
+    /// The server, for people.
+    pub(super) fn server(&self) -> &str {
+        self.0.connector.name()
+    }
+
+    /// Closes the connections that are kept: there is reason to believe that they are of no use.
+    pub(super) fn forget(&self) {
+        self.0.forget();
     }
 
     async fn send(self, mut request: Request<Body>) -> Result<Response<Answer>, BoxError> {
-        let patience = (!lasts(&request)).then_some(self.0.patience);
-        let what = format!("{} {}", request.method(), request.uri().path());
+        let passage = match request.extensions_mut().remove::<Passage>() {
+            Some(passage) => passage,
+            None => Passage::new(&request),
+        };
         self.prepare(&mut request);
-        let Some(limit) = patience else { return self.exchange(request, None).await };
-        let exchange = self.exchange(request, Some(Patience::new(self.0.clock.clone(), limit, what.clone())));
-        match self.0.clock.timeout(limit, exchange).await {
-            Ok(answer) => answer,
-            Err(_) => Err(RequestError::Silent { request: what, limit }.into()),
+        if passage.lasts() {
+            return self.exchange(request, &passage, None, None).await;
         }
+        passage.reach(Stage::Turn);
+        let turn = self.0.turns.clone().acquire_owned().await?;
+        let patience = Patience::new(self.0.clock.clone(), self.0.patience, passage.request().to_owned());
+        self.exchange(request, &passage, Some(turn), Some(patience)).await
     }
 
     fn prepare(&self, request: &mut Request<Body>) {
@@ -76,15 +114,19 @@ impl Pool {
     async fn exchange(
         &self,
         mut request: Request<Body>,
+        passage: &Passage,
+        turn: Option<OwnedSemaphorePermit>,
         patience: Option<Patience>,
     ) -> Result<Response<Answer>, BoxError> {
         loop {
+            passage.reach(Stage::Connection);
             let (mut connection, is_new) = match self.0.take().await {
                 Some(connection) => (connection, false),
                 None => (self.0.connector.connect().await?, true),
             };
+            passage.reach(Stage::Answer);
             match connection.send(request).await {
-                Ok(response) => return Ok(self.answer(response, connection, patience).await),
+                Ok(response) => return Ok(self.answer(response, connection, turn, patience).await),
                 Err(mut error) => match error.take_message() {
                     // The server had closed a connection that was kept, before anything was sent.
                     Some(unsent) if !is_new => request = unsent,
@@ -98,6 +140,7 @@ impl Pool {
         &self,
         response: Response<Incoming>,
         mut connection: Connection,
+        turn: Option<OwnedSemaphorePermit>,
         patience: Option<Patience>,
     ) -> Response<Answer> {
         let (head, body) = response.into_parts();
@@ -109,12 +152,12 @@ impl Pool {
         } else {
             Some(connection)
         };
-        if http_body::Body::is_end_stream(&body)
-            && let Some(connection) = connection.take()
-        {
+        let is_whole = http_body::Body::is_end_stream(&body);
+        if is_whole && let Some(connection) = connection.take() {
             self.0.keep(connection);
         }
-        let body = Answer { body, connection, pool: self.0.clone(), patience };
+        let turn = turn.filter(|_| !is_whole);
+        let body = Answer { body, connection, pool: self.0.clone(), turn, patience };
         Response::from_parts(head, body)
     }
 }
@@ -146,12 +189,21 @@ impl Shared {
 
     /// Keeps a connection whose answer was read to its end.
     fn keep(&self, mut connection: Connection) {
-        let now = self.clock.now();
-        connection.used(now);
+        connection.used(self.clock.now());
         let mut idle = self.idle();
-        idle.retain(|connection| now.since(connection.since()) < IDLE);
         if idle.len() < KEPT {
             idle.push(connection);
+        }
+    }
+
+    fn forget(&self) {
+        // Closed when the lock is free again.
+        let forgotten = mem::take(&mut *self.idle());
+        if !forgotten.is_empty() {
+            tracing::debug!(
+                connections = forgotten.len(),
+                "a server was silent; connections to it are closed"
+            );
         }
     }
 
@@ -160,11 +212,22 @@ impl Shared {
     }
 }
 
+/// Closes connections that nobody used for long, also when there are no requests.
+async fn sweep(pool: Weak<Shared>, clock: Clock) {
+    loop {
+        clock.sleep(IDLE / 4).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let now = clock.now();
+        pool.idle().retain(|connection| now.since(connection.since()) < IDLE);
+    }
+}
+
 /// The body of an answer. Whoever reads it drives the connection that it comes over, and gives that back at the end.
 pub(super) struct Answer {
     body: Incoming,
     connection: Option<Connection>,
     pool: Arc<Shared>,
+    turn: Option<OwnedSemaphorePermit>,
     patience: Option<Patience>,
 }
 
@@ -207,20 +270,22 @@ impl http_body::Body for Answer {
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                this.connection = None;
+                (this.connection, this.turn) = (None, None);
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
                 if let Some(connection) = this.connection.take() {
                     this.pool.keep(connection);
                 }
+                this.turn = None;
                 Poll::Ready(None)
             }
             Poll::Pending => {
                 let Some(patience) = &mut this.patience else { return Poll::Pending };
                 ready!(patience.poll_over(cx));
                 let (request, limit) = (mem::take(&mut patience.request), patience.limit);
-                (this.connection, this.patience) = (None, None);
+                (this.connection, this.turn, this.patience) = (None, None, None);
+                this.pool.forget();
                 Poll::Ready(Some(Err(RequestError::Silent { request, limit }.into())))
             }
         }

@@ -3,6 +3,9 @@
 use http::header::UPGRADE;
 use http::{Method, Request};
 
+/// What may come behind a namespace without being a resource in it.
+const OF_NAMESPACES: [&str; 2] = ["finalize", "status"];
+
 /// Subresources whose answers last as long as somebody reads them.
 const STREAMS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
@@ -15,11 +18,31 @@ pub(super) fn lasts<B>(request: &Request<B>) -> bool {
             matches!(name, "watch" | "follow") && is_true(value)
         })
     };
-    let path = request.uri().path();
     request.headers().contains_key(UPGRADE)
         || request.uri().query().is_some_and(asks)
-        || path.split('/').any(|part| STREAMS.contains(&part))
-        || path.split('/').take(5).any(|part| part == "watch")
+        || is_stream(request.uri().path())
+}
+
+/// Whether a path is that of an old-style watch or of a stream. Only the place tells: objects and namespaces may be
+/// called anything.
+fn is_stream(path: &str) -> bool {
+    let mut parts = path.split('/').skip(1);
+    let version = match parts.next() {
+        Some("api") => parts.next(),
+        Some("apis") => parts.nth(1),
+        _ => None,
+    };
+    if version.is_none() {
+        return false;
+    }
+    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).take(5).collect();
+    let parts = match parts[..] {
+        ["watch", _, ..] => return true,
+        ["namespaces", _, resource, ..] if !OF_NAMESPACES.contains(&resource) => &parts[2..],
+        _ => &parts[..],
+    };
+    // The resource, the name, and what of it.
+    parts.get(2).is_some_and(|part| STREAMS.contains(part))
 }
 
 /// Whether its answer may be a list, or begins with one.
@@ -63,6 +86,9 @@ mod tests {
             "/apis/apps/v1/watch/deployments",
             "/api/v1/namespaces/a/pods/b/log?follow=true",
             "/api/v1/namespaces/a/pods/b/exec?command=ls",
+            "/api/v1/namespaces/a/services/b/proxy/healthz",
+            "/api/v1/nodes/b/proxy/",
+            "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachineinstances/b/portforward/22",
         ] {
             assert!(lasts(&get(target)), "{target}");
         }
@@ -72,6 +98,15 @@ mod tests {
             "/api/v1/pods?labelSelector=watch%3Dtrue",
             "/api/v1/namespaces/a/pods/watch",
             "/api/v1/namespaces/a/pods/b/log",
+            "/api/v1/namespaces/proxy",
+            "/api/v1/namespaces/exec/pods",
+            "/api/v1/namespaces/watch/pods/b",
+            "/api/v1/namespaces/a/pods/exec",
+            "/api/v1/namespaces/a/configmaps/proxy",
+            "/api/v1/nodes/attach/status",
+            "/apis/networking.example/v1/namespaces/a/portforward/b",
+            "/apis/proxy/v1/things",
+            "/proxy/exec/watch",
         ] {
             assert!(!lasts(&get(target)), "{target}");
         }

@@ -17,6 +17,7 @@ use tower_service::Service;
 
 use super::request::{reads, wants_refusals};
 use crate::BoxError;
+use crate::metrics::RequestRetries;
 
 /// The first pause after a broken connection; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,6 +37,13 @@ pub(super) struct Limits {
     pub(super) pauses: Duration,
 }
 
+/// Where it is counted, and by which server.
+#[derive(Clone)]
+pub(super) struct Counts {
+    pub(super) retries: RequestRetries,
+    pub(super) host: String,
+}
+
 /// A service that sends some requests again:
 /// - one that only reads, when the connection was closed before there was an answer;
 /// - any, when the server says that it is too busy and when to come again: it did nothing then.
@@ -45,12 +53,13 @@ pub(super) struct Limits {
 pub(super) struct Retry<S> {
     inner: S,
     limits: Limits,
+    counts: Option<Counts>,
     clock: Clock,
 }
 
 impl<S> Retry<S> {
-    pub(super) fn new(inner: S, limits: Limits, clock: Clock) -> Self {
-        Self { inner, limits, clock }
+    pub(super) fn new(inner: S, limits: Limits, counts: Option<Counts>, clock: Clock) -> Self {
+        Self { inner, limits, counts, clock }
     }
 }
 
@@ -72,7 +81,7 @@ where
         // The one that was found to be ready is the one to be called.
         let another = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, another);
-        Box::pin(send(inner, request, self.limits, self.clock.clone()))
+        Box::pin(send(inner, request, self.limits, self.counts.clone(), self.clock.clone()))
     }
 }
 
@@ -80,6 +89,7 @@ async fn send<S, B>(
     mut inner: S,
     request: Request<Body>,
     limits: Limits,
+    counts: Option<Counts>,
     clock: Clock,
 ) -> Result<Response<B>, BoxError>
 where
@@ -94,6 +104,7 @@ where
         tried += 1;
         next = if tried < limits.tries { copy(&request) } else { None };
         let (reads, wants_refusals) = (reads(&request), wants_refusals(&request));
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let answer = inner.call(request).await;
         let pause = match &answer {
             Ok(response) if !wants_refusals => asked_pause(response),
@@ -104,7 +115,16 @@ where
         if next.is_none() || pauses + pause > limits.pauses {
             return answer;
         }
-        tracing::debug!(tried, ?pause, "a request was not answered, and is sent again");
+        let code = answer.as_ref().map_or(0, |response| response.status().as_u16());
+        // One pause is nothing special. Who waits for longer should be able to see what for.
+        if tried > 1 {
+            tracing::info!(%method, path, code, tried, ?pause, waited = ?pauses, "a request is sent again after a pause");
+        } else {
+            tracing::debug!(%method, path, code, ?pause, "a request is sent again after a pause");
+        }
+        if let Some(Counts { retries, host }) = &counts {
+            retries.count(code, host, method.as_str());
+        }
         if let Ok(response) = answer {
             read_refusal(response.into_body()).await;
         }

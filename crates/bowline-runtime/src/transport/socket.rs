@@ -5,7 +5,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Sleep, poll_cooperate};
@@ -15,8 +15,9 @@ use tokio::net::TcpStream;
 /// The first read into a buffer that was given back while nothing came.
 const SMALL: usize = 8 * 1024;
 
-/// A read that is as long as its buffer makes the next buffer longer, up to this.
-const LARGE: usize = 64 * 1024;
+/// A read that is as long as its buffer makes the next buffer longer, up to this. Giving back 64 KB or more makes the
+/// allocator of the GNU C library merge all it has.
+const LARGE: usize = 32 * 1024;
 
 /// So much of one answer must have been read before its socket may be left alone.
 const LONG: usize = 256 * 1024;
@@ -53,12 +54,19 @@ pub(super) struct Socket {
     is_drained: bool,
     /// How long to leave it alone.
     pause: Duration,
-    nap: Option<Sleep>,
+    nap: Option<Nap>,
     /// Whether what is read may be a list.
     may_rest: Arc<AtomicBool>,
     /// How often in a row there was little after the longest pause.
     calm: u8,
     clock: Clock,
+}
+
+/// While it is left alone.
+struct Nap {
+    sleep: Sleep,
+    /// Whoever wants to read. When the nap ends early, nobody else would tell them.
+    reader: Option<Waker>,
 }
 
 enum Stream {
@@ -94,7 +102,10 @@ impl Socket {
                 return Poll::Ready(Ok(()));
             }
             if let Some(nap) = &mut self.nap {
-                ready!(Pin::new(nap).poll(cx));
+                if Pin::new(&mut nap.sleep).poll(cx).is_pending() {
+                    nap.reader = Some(cx.waker().clone());
+                    return Poll::Pending;
+                }
                 self.nap = None;
                 self.is_drained = false;
             }
@@ -177,7 +188,7 @@ impl Socket {
             self.pause = (self.pause * 2).min(LONGEST);
         }
         self.burst = 0;
-        self.nap = Some(self.clock.sleep(self.pause));
+        self.nap = Some(Nap { sleep: self.clock.sleep(self.pause), reader: None });
         Ok(())
     }
 
@@ -195,10 +206,14 @@ impl Socket {
 
     /// The stream to write to. Whatever is written begins another answer.
     fn writing(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        self.nap = None;
+        let nap = self.nap.take();
         self.received = 0;
         self.calm = 0;
         self.attach()?;
+        // Another task may be the one that reads: of a stream that was upgraded, often.
+        if let Some(reader) = nap.and_then(|nap| nap.reader) {
+            reader.wake();
+        }
         match &mut self.stream {
             Stream::Attached(stream) => Ok(Pin::new(stream)),
             Stream::Detached(_) | Stream::Lost => Err(lost()),
@@ -249,5 +264,55 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.writing()?.poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_reads_is_woken_when_another_writes_while_the_socket_is_left_alone() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut peer, _) = listener.accept().await.unwrap();
+        let mut socket = Socket::new(stream, Arc::new(AtomicBool::new(true)), Clock::real());
+        let reader = Arc::new(Woken::default());
+        let waker = Waker::from(reader.clone());
+        let mut reads = Context::from_waker(&waker);
+        // Much is coming, and is read as it comes.
+        let mut turns = 0;
+        while socket.nap.is_none() {
+            turns += 1;
+            assert!(turns < 1000, "it was never left alone");
+            peer.write_all(&vec![7; 64 * 1024]).await.unwrap();
+            while let Poll::Ready(read) = Pin::new(&mut socket).poll_fill_buf(&mut reads) {
+                let amount = read.unwrap().len();
+                Pin::new(&mut socket).consume(amount);
+            }
+            tokio::task::yield_now().await;
+        }
+        assert!(Pin::new(&mut socket).poll_fill_buf(&mut reads).is_pending());
+        let before = reader.0.load(Ordering::SeqCst);
+        let mut writes = Context::from_waker(Waker::noop());
+        // Not ready: the runtime has yet to hear of the socket again.
+        let _written = Pin::new(&mut socket).poll_write(&mut writes, b"x");
+        assert_eq!(reader.0.load(Ordering::SeqCst), before + 1);
+        assert!(socket.nap.is_none());
     }
 }

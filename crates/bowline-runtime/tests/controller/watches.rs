@@ -107,6 +107,9 @@ fn a_deletion_that_was_missed_is_told_with_the_object_as_it_last_was() {
         let builder = world.cluster.controller::<ConfigMap>().owns::<ConfigMap>();
         let (_controller, notes) = written_down(builder).await;
         world.settle().await;
+        let client = world.cluster.client();
+        assert!(client.is_cached(&Kind::<ConfigMap>::typed()), "what is watched is read from the cache");
+        assert!(!client.is_cached(&Kind::<Secret>::typed()));
         world.cluster.stop().await;
         world.delete("child").await;
         world.server.compact();

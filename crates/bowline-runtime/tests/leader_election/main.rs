@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verdict};
+use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
 use bowline_clock::{Clock, Instant, Simulation};
 use bowline_machinery::Status;
 use bowline_runtime::leader_election::{ElectionError, Elector, LeaderElection, Lost};
@@ -20,6 +20,10 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Server {
     is_away: Arc<AtomicBool>,
     calls: Arc<Mutex<Vec<String>>>,
+    /// Updates are not found until the lease is read.
+    is_lost: Arc<AtomicBool>,
+    /// Writes of config maps take as long as it says.
+    write: Arc<Mutex<Option<(Clock, Duration)>>>,
     /// When set, requests may take seconds.
     slow: Arc<Mutex<Option<Clock>>>,
 }
@@ -29,6 +33,17 @@ impl Hook for Server {
         Box::pin(async move {
             self.calls.lock().expect("nobody panics with it").push(format!("{:?}", call.verb));
             self.dawdle().await;
+            match call.verb {
+                Verb::Get => self.is_lost.store(false, Ordering::SeqCst),
+                Verb::Update if self.is_lost.load(Ordering::SeqCst) => {
+                    return Verdict::Fail(Status::failure(404, "NotFound", "there is no such lease"));
+                }
+                _ => {}
+            }
+            let write = self.write.lock().expect("nobody panics with it").clone();
+            if let Some((clock, duration)) = write.filter(|_| call.verb == Verb::Create) {
+                clock.sleep(duration).await;
+            }
             if self.is_away.load(Ordering::SeqCst) {
                 return Verdict::Fail(Status::failure(500, "InternalError", "the server is away"));
             }
@@ -237,6 +252,97 @@ fn a_fenced_client_writes_only_while_it_leads() {
         assert!(maps.delete("first", &DeleteParams::default()).await.is_err());
         assert!(maps.get("first").await.is_ok(), "reads are not fenced");
     });
+}
+
+async fn create(maps: Api<ConfigMap>, name: &'static str) -> kube::Result<ConfigMap> {
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some(name.to_owned());
+    maps.create(&PostParams::default(), &map).await
+}
+
+fn is_refused(written: &kube::Result<ConfigMap>) -> bool {
+    written.as_ref().is_err_and(|error| format!("{error:?}").contains("FenceClosed"))
+}
+
+#[test]
+fn a_write_that_waits_is_given_up_soon_after_the_fence_was_closed_whatever_was_left_before() {
+    Simulation::new(12).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        *server.write.lock().unwrap() = Some((clock.clone(), 8 * SECOND));
+        let maps: Api<ConfigMap> = Api::namespaced(elector.fence().client(client.clone()), "default");
+        let begun = clock.now();
+        // A task of its own: nothing that happens here wakes it.
+        let scope = clock.scope("writer");
+        let write = scope.spawn("write", create(maps, "late"));
+        clock.sleep(3 * SECOND / 2).await;
+        leadership.release().await;
+        assert!(is_refused(&write.await.unwrap()));
+        assert_eq!(clock.now(), begun + 2 * SECOND);
+    });
+}
+
+#[test]
+fn a_write_that_takes_longer_than_the_deadline_is_waited_for_while_the_lease_is_renewed() {
+    Simulation::new(13).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        *server.write.lock().unwrap() = Some((clock.clone(), 14 * SECOND));
+        let maps: Api<ConfigMap> = Api::namespaced(elector.fence().client(client.clone()), "default");
+        let scope = clock.scope("writer");
+        let write = scope.spawn("write", create(maps, "slow"));
+        assert!(clock.timeout(20 * SECOND, leadership.hold()).await.is_err());
+        write.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_write_of_one_term_does_not_pass_in_the_next() {
+    Simulation::new(14).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        *server.write.lock().unwrap() = Some((clock.clone(), 5 * SECOND));
+        let maps: Api<ConfigMap> = Api::namespaced(elector.fence().client(client.clone()), "default");
+        let scope = clock.scope("writer");
+        let write = scope.spawn("write", create(maps, "late"));
+        clock.sleep(SECOND / 2).await;
+        leadership.release().await;
+        let _leadership = elector.acquire().await;
+        assert!(elector.fence().is_open());
+        assert!(is_refused(&write.await.unwrap()));
+    });
+}
+
+#[test]
+fn a_renewal_that_fails_for_whatever_reason_is_followed_by_a_look_at_the_lease() {
+    Simulation::new(15).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        server.take_calls();
+        server.is_lost.store(true, Ordering::SeqCst);
+        assert!(clock.timeout(21 * SECOND, leadership.hold()).await.is_err(), "the lease was lost");
+        assert_eq!(server.take_calls()[..4], ["Update", "Get", "Update", "Update"]);
+    });
+}
+
+#[test]
+fn candidates_that_are_not_named_are_different_and_named_after_the_host() {
+    let clock = Clock::real();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let (_, client) = world(&clock);
+    let candidate = || LeaderElection::new("default", "operator").build(client.clone(), &clock).unwrap();
+    let (first, second) = (candidate(), candidate());
+    assert_ne!(first.identity(), second.identity());
+    let host = hostname::get().unwrap().into_string().unwrap();
+    for candidate in [first, second] {
+        let random = candidate.identity().strip_prefix(&format!("{host}_")).unwrap().to_owned();
+        assert_eq!(random.len(), 32, "{random}");
+    }
 }
 
 #[test]

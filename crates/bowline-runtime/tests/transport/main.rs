@@ -1,11 +1,15 @@
 //! The transport against servers on sockets: what is sent again and what is not, how long it waits, and that what is read
 //! is what was sent.
 
+mod fence;
+mod limits;
 mod plane;
+mod proxy;
 mod server;
 
 use std::time::Duration;
 
+use bowline_runtime::Metrics;
 use bowline_runtime::transport::{RequestError, TransportOptions};
 use futures::TryStreamExt as _;
 use http::{Request, Response};
@@ -64,15 +68,27 @@ async fn a_write_is_sent_once_when_the_connection_broke() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_goes_over_a_new_connection_when_the_kept_one_was_closed() {
-    let goodbye =
-        Act::Tell(vec![(Duration::ZERO, answer("200 OK", "", "fine")), (Duration::ZERO, String::new())]);
+    let goodbye = Act::Goodbye(answer("200 OK", "", "fine"));
     let server = Server::start([goodbye, ok()]).await;
     let client = server.client();
     assert_eq!(text(get(&client, "/a").await.unwrap()).await, "fine");
-    // Longer than connections are kept.
-    server.clock().sleep(Duration::from_secs(61)).await;
+    // Not as long as connections are kept.
+    while server.open() > 0 {
+        server.clock().sleep(Duration::from_millis(1)).await;
+    }
     assert_eq!(text(send(&client, Request::post("/b")).await.unwrap()).await, "fine");
     assert_eq!(server.lines(), [(1, "GET /a HTTP/1.1".to_owned()), (2, "POST /b HTTP/1.1".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_nobody_uses_is_closed_without_another_request() {
+    let server = Server::start([ok()]).await;
+    let client = server.client();
+    assert_eq!(text(get(&client, "/a").await.unwrap()).await, "fine");
+    server.clock().sleep(Duration::from_secs(59)).await;
+    assert_eq!(server.open(), 1);
+    server.clock().sleep(Duration::from_secs(20)).await;
+    assert_eq!(server.open(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,10 +110,15 @@ async fn a_busy_server_is_asked_again_when_it_says_for_any_verb() {
     let unavailable = Act::Say(answer("503 Service Unavailable", "retry-after: 2\r\n", ""));
     let server = Server::start([busy(1), unavailable, ok()]).await;
     let began = server.clock().now();
-    let response = send(&server.client(), Request::post("/a")).await.unwrap();
+    let metrics = Metrics::new();
+    let client = server.client_with(&TransportOptions::new(server.clock()).metrics(&metrics));
+    let response = send(&client, Request::post("/a")).await.unwrap();
     assert_eq!(text(response).await, "fine");
     let took = server.clock().now().since(began);
     assert!((3.0..3.7).contains(&took.as_secs_f64()), "{took:?}");
+    let counted = metrics.encode();
+    let line = |code: u16| format!("rest_client_request_retries_total{{code=\"{code}\",host=\"127.0.0.1:");
+    assert!(counted.contains(&line(429)) && counted.contains(&line(503)), "{counted}");
     // A refusal is read to its end.
     assert!(server.lines().iter().all(|(connection, _)| *connection == 1), "{:?}", server.lines());
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Scope};
-use bowline_runtime::transport::{self, TransportOptions};
+use bowline_runtime::transport::{self, Transport, TransportOptions};
 use kube::{Client, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -16,6 +16,8 @@ pub(crate) enum Act {
     Say(String),
     /// Says each of these after a while.
     Tell(Vec<(Duration, String)>),
+    /// Says something, then closes the connection.
+    Goodbye(String),
     /// Closes the connection.
     Close,
 }
@@ -27,7 +29,7 @@ pub(crate) struct Server {
     pub(crate) asked: Asked,
     address: String,
     clock: Clock,
-    _scope: Scope,
+    scope: Scope,
 }
 
 impl Server {
@@ -47,7 +49,7 @@ impl Server {
                 spawner.spawn("connection", serve(stream, number, acts.clone(), log.clone(), time.clone()));
             }
         });
-        Self { asked, address, clock, _scope: scope }
+        Self { asked, address, clock, scope }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -59,8 +61,21 @@ impl Server {
     }
 
     pub(crate) fn client_with(&self, options: &TransportOptions) -> Client {
-        let config = Config::new(format!("http://{}", self.address).parse().expect("it is a URL"));
-        transport::client(&config, options).expect("the configuration is good")
+        transport::client(&self.config(), options).expect("the configuration is good")
+    }
+
+    pub(crate) fn transport(&self) -> Transport {
+        Transport::new(&self.config(), &TransportOptions::new(&self.clock))
+            .expect("the configuration is good")
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config::new(format!("http://{}", self.address).parse().expect("it is a URL"))
+    }
+
+    /// How many connections there are.
+    pub(crate) fn open(&self) -> usize {
+        self.scope.running() - 1
     }
 
     /// The first line of each request, with the number of its connection.
@@ -94,6 +109,10 @@ async fn serve(
                         return;
                     }
                 }
+            }
+            Some(Act::Goodbye(text)) => {
+                stream.write_all(text.as_bytes()).await.ok();
+                return;
             }
             Some(Act::Close) | None => return,
         }
