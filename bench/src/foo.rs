@@ -38,6 +38,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 const CONFLICTS: Metric = Metric { name: "conflicts", unit: "answers" };
 const API_CALLS: Metric = Metric { name: "api_calls", unit: "requests" };
+const EVENTS: Metric = Metric { name: "events", unit: "events" };
 const IDLE_WRITES: Metric = Metric { name: "idle_writes", unit: "requests" };
 
 /// The operators on Go's libraries, and their programs.
@@ -102,6 +103,7 @@ fn work(n: usize, workers: usize, most_pairs: Option<usize>) -> Work {
         row(&variant, RSS_SETTLED_MIB, &at_most(0.65, 1.0)),
         row(&variant, WALL_S, &at_most(1.2, 1.2)),
         row(&variant, API_CALLS, &[]),
+        row(&variant, EVENTS, &[]),
         none(CONFLICTS),
         none(IDLE_WRITES),
     ];

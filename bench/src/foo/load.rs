@@ -17,7 +17,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
 
 use super::requests::Requests;
-use super::{API_CALLS, CONFLICTS, IDLE_WRITES, object};
+use super::{API_CALLS, CONFLICTS, EVENTS, IDLE_WRITES, object};
 use crate::apiserver::client::{Asked, Client, Connection, Endpoint, string};
 use crate::apiserver::load::{Failure, ask_all};
 use crate::maker::Maker;
@@ -138,12 +138,14 @@ async fn measure(
     // One Deployment and one status for each.
     let idle =
         asked.writes().checked_sub(2 * arguments.n as u64).ok_or("the server counted too few writes")?;
-    let (all, conflicts) = (asked.all() as f64, asked.conflicts() as f64);
-    for (metric, value) in
-        [(WALL_S, wall), (API_CALLS, all), (CONFLICTS, conflicts), (IDLE_WRITES, idle as f64)]
-    {
-        measured.insert(metric.name.to_owned(), value);
-    }
+    let counts = [
+        (API_CALLS, asked.all()),
+        (EVENTS, asked.events()),
+        (CONFLICTS, asked.conflicts()),
+        (IDLE_WRITES, idle),
+    ];
+    measured.insert(WALL_S.name.to_owned(), wall);
+    measured.extend(counts.map(|(metric, count)| (metric.name.to_owned(), count as f64)));
     Ok(measured)
 }
 

@@ -76,6 +76,11 @@ impl Requests {
         })
     }
 
+    /// Events that were created: one for each Foo, unless a recorder dropped some.
+    pub(super) fn events(&self) -> u64 {
+        self.sum(|request| request.resource == "events" && request.verb == "POST" && request.code == 201)
+    }
+
     /// Each kind of request, for people.
     pub(super) fn describe(&self) -> String {
         let made = self.0.iter().filter(|(_, count)| **count > 0);
@@ -137,6 +142,7 @@ apiserver_request_total{code="200",component="apiserver",dry_run="",group="",res
         let asked = Requests::read(AFTER).since(&Requests::read(BEFORE));
         assert_eq!(asked.all(), 3 + 1 + 4 + 3 + 2 + 1);
         assert_eq!(asked.conflicts(), 1, "not those of events");
+        assert_eq!(asked.events(), 3);
         assert_eq!(asked.writes(), 3 + 4, "neither events nor what was refused");
     }
 }

@@ -1,4 +1,5 @@
-//! The subject `kube-rs`: its `Controller` with default settings, but for how many reconciles there are at once.
+//! The subject `kube-rs`: its `Controller` with default settings. Where throughput is measured, it is told how many
+//! reconciles there are at once; by default that is not limited.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -21,7 +22,8 @@ use crate::subject::Measured;
 pub(super) async fn throughput(run: &Run) -> Result<Measured, Failure> {
     let counter = Arc::new(Counter::new(run));
     let (sender, receiver) = mpsc::channel(TRIGGERS_AHEAD);
-    let controller = controller(run)?.reconcile_on(received(receiver));
+    let config = Config::default().concurrency(u16::try_from(run.workers)?);
+    let controller = controller(run)?.with_config(config).reconcile_on(received(receiver));
     // It is handed the object: its controller has looked it up.
     let running = controller.run(
         async |_: Arc<Widget>, counter: Arc<Counter>| {
@@ -58,8 +60,7 @@ pub(super) async fn latency(run: &Run) -> Result<Measured, Failure> {
 
 fn controller(run: &Run) -> Result<Controller<Widget>, Failure> {
     let client = Client::try_from(run.endpoint.config()?)?;
-    let config = Config::default().concurrency(u16::try_from(run.workers)?);
-    Ok(Controller::new(Api::all(client), watcher::Config::default()).with_config(config))
+    Ok(Controller::new(Api::all(client), watcher::Config::default()))
 }
 
 fn received<T: Send + 'static>(receiver: mpsc::Receiver<T>) -> impl Stream<Item = T> + Send + 'static {

@@ -20,7 +20,7 @@ use crate::subject::{Measured, Work};
 const LATENCY_MS: Metric = Metric { name: "latency_ms", unit: "ms" };
 const PERCENTILES: [(&str, usize); 2] = [("p50", 50), ("p90", 90)];
 
-/// How many are reconciled at once, as is controller-runtime's default: a reconciler here is never busy.
+/// How many are reconciled at once, as is our default and controller-runtime's: a reconciler here is never busy.
 const WORKERS: usize = 1;
 
 /// How long to wait for all objects to be there, or for the next update.
