@@ -9,7 +9,7 @@ use bowline_cache::{CacheError, CacheOptions, InformerCache, Kind};
 use bowline_clock::{Clock, Spawner};
 use serde::de::DeserializeOwned;
 
-use crate::controller::{Claims, Controller, ControllerBuilder};
+use crate::controller::{Controller, ControllerBuilder};
 use crate::{
     ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, Journal, LogSink, Metrics, Object,
     Recorder, RestMapper, Scheme,
@@ -37,7 +37,6 @@ struct Inner {
     metrics: Metrics,
     journal: Journal,
     events: Broadcaster,
-    controllers: Claims,
 }
 
 /// Options of a [`Cluster`].
@@ -137,11 +136,6 @@ impl Cluster {
         K: kube::Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
     {
         Controller::builder(self).for_()
-    }
-
-    /// The names of its controllers.
-    pub(crate) fn controllers(&self) -> &Claims {
-        &self.inner.controllers
     }
 
     /// The clock of all that happens here.
@@ -257,7 +251,6 @@ impl ClusterBuilder {
                 _informers: informers,
                 metrics: self.metrics,
                 journal: Journal::default(),
-                controllers: Claims::default(),
                 events,
             }),
         })

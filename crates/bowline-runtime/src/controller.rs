@@ -2,7 +2,6 @@
 //! reconciler is belongs to [`worker`].
 
 mod builder;
-mod claims;
 mod error;
 mod handle;
 mod pending;
@@ -14,7 +13,6 @@ pub use builder::{ControllerBuilder, GaveUp};
 pub use error::{BuildError, ControllerError, WaitingFor};
 pub use handle::{Controller, Stopped, WatchHandle};
 
-pub(crate) use claims::Claims;
 pub(crate) use pending::Pending;
 pub(crate) use session::Session;
 pub(crate) use worker::work;

@@ -14,14 +14,21 @@ use prometheus_client::registry::Registry;
 
 use crate::events::EventCatalog;
 use catalog::Catalog;
+pub(crate) use catalog::Claim;
 pub(crate) use controller::ControllerMetrics;
 pub(crate) use request::RequestRetries;
 
 /// The metrics of one process or of one test: a registry that is a value. A clone is the same registry.
 ///
 /// Controllers count in it under the names that controller-runtime uses (`controller_runtime_reconcile_total`,
-/// `workqueue_depth` and so on), so that dashboards made for it show Bowline's operators too. Beyond these there is
-/// `bowline_reconcile_triggers_total{controller,source,cause}`: why objects were reconciled.
+/// `workqueue_depth` and so on), so that dashboards made for it show Bowline's operators too. Beyond these there are
+/// - `bowline_reconcile_triggers_total{controller,source,cause}`: why objects were reconciled,
+/// - `bowline_source_panics_total{controller,source}`: how often a source, or a predicate or handler behind it, panicked,
+/// - `bowline_controller_running{controller}` and `bowline_controller_ready{controller}`: 0 for one that ended, or still
+///   waits to see what there is.
+///
+/// A controller that is gone takes its numbers with it. Clusters may share this; names of controllers are then unique among
+/// all of them. Of one controller 64 sources are told apart.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
@@ -71,9 +78,9 @@ impl Metrics {
         &self.retries
     }
 
-    /// Where a controller counts; one of the same name counts in the same place.
-    pub(crate) fn controller(&self, name: &Arc<str>) -> Arc<ControllerMetrics> {
-        self.catalog.controller(name)
+    /// Where a controller counts, and the claim to its name; none if somebody has it.
+    pub(crate) fn claim(&self, name: &Arc<str>) -> Option<(Arc<ControllerMetrics>, Claim)> {
+        self.catalog.claim(name)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Why a reconcile runs: what travels with a request through the queue.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use bowline_clock::panic_message;
 use bowline_machinery::ObjectKey;
 use bowline_workqueue::Coalesce;
 use prometheus_client::metrics::counter::Counter;
@@ -44,8 +46,13 @@ pub struct Trigger {
 #[derive(Debug)]
 pub(crate) struct Origin {
     name: Box<str>,
-    counters: [Counter; Cause::ALL.len()],
+    counters: Causes,
+    /// How often code of others panicked for it.
+    panics: Counter,
 }
+
+/// A counter for each cause.
+pub(crate) type Causes = [Counter; Cause::ALL.len()];
 
 /// Why an object is reconciled: all that happened since it was last, each thing once. No more than 16 different ones are
 /// kept; the rest is counted.
@@ -99,8 +106,16 @@ impl Eq for Trigger {}
 
 impl Origin {
     /// One that counts where it is told to.
-    pub(crate) fn new(name: &str, counter: impl Fn(Cause) -> Counter) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), counters: Cause::ALL.map(counter) })
+    pub(crate) fn new(name: &str, counters: Causes, panics: Counter) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), counters, panics })
+    }
+
+    /// Code of others panicked; `lost` says what that costs.
+    #[cold]
+    pub(crate) fn panicked(&self, panic: &(dyn Any + Send), lost: &str) {
+        self.panics.inc();
+        let panic = panic_message(panic);
+        tracing::error!(source = &*self.name, panic, "a source, predicate or handler panicked: {lost}");
     }
 }
 
@@ -219,7 +234,7 @@ mod tests {
     use super::*;
 
     fn origin(name: &str) -> Arc<Origin> {
-        Origin::new(name, |_| Counter::default())
+        Origin::new(name, Default::default(), Counter::default())
     }
 
     fn updated(name: &str) -> Trigger {

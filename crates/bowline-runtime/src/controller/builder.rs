@@ -17,7 +17,6 @@ use super::handle::Controller;
 use super::session::{Core, Options};
 use crate::predicate::Predicate;
 use crate::reconciler::IntoReconciler;
-use crate::trigger::Origin;
 use crate::watch::AnyWatch;
 use crate::{Cluster, Request, Watch, handler, source};
 
@@ -149,8 +148,8 @@ impl<K: 'static> ControllerBuilder<K> {
     }
 
     /// What it is called in logs, metrics and events, and as the owner of fields that it writes, unless the cluster's client
-    /// has a name for that. By default the kind that it reconciles, in lower case. No two
-    /// controllers of one cluster may have the same name.
+    /// has a name for that. By default the kind that it reconciles, in lower case. No two controllers of one cluster, or of
+    /// clusters that share their [metrics](crate::Metrics), may have the same name.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -173,7 +172,8 @@ impl<K: 'static> ControllerBuilder<K> {
     }
 
     /// Gives an object up after it failed and was tried again so many times, and calls the hook then; until something
-    /// happens to the object. By default nothing is given up: the delay grows to 1000 s and stays there.
+    /// happens to the object. By default nothing is given up: the delay grows to 1000 s and stays there. Runs that
+    /// [back off](crate::Action::back_off) did not fail.
     ///
     /// The hook must be quick, and must not block its thread.
     pub fn max_retries(mut self, retries: u32, hook: impl Fn(&GaveUp<'_>) + Send + Sync + 'static) -> Self {
@@ -182,7 +182,11 @@ impl<K: 'static> ControllerBuilder<K> {
     }
 
     /// How long the controller waits, when it starts, until it has seen all that there is: 2 minutes by default. Then it ends
-    /// with an error that says what it waits for, and nobody else is affected.
+    /// with an error that says what it waits for, and nobody else is affected; whoever started it decides what then.
+    ///
+    /// With [`Duration::MAX`] it waits as long as it takes, for somebody to create the CRD or to grant the right that is
+    /// missing. Meanwhile it says what it waits for: in the log after 10 seconds and then each minute, in
+    /// [`Controller::waiting_for`], and by the metric `bowline_controller_ready`.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
         self.options.sync_timeout = limit;
         self
@@ -195,8 +199,8 @@ impl<K: 'static> ControllerBuilder<K> {
         self
     }
 
-    /// How long a [stop](Controller::stop) waits for reconciles that run: 30 seconds by default. Then they are dropped where
-    /// they wait.
+    /// How long a [stop](Controller::stop) waits for reconciles that run, and for the sources of changes: 30 seconds by
+    /// default, for all of it. Then they are dropped where they wait.
     pub fn stop_timeout(mut self, limit: Duration) -> Self {
         self.options.stop_timeout = limit;
         self
@@ -251,23 +255,21 @@ impl<K: 'static> ControllerBuilder<K> {
         if watches.is_empty() {
             return Err(BuildError::NothingToWatch { name: name.to_string() });
         }
-        let Some(claim) = self.cluster.controllers().claim(&name) else {
+        let Some((metrics, claim)) = self.cluster.metrics().claim(&name) else {
             return Err(BuildError::NameTaken { name: name.to_string() });
         };
-        let metrics = self.cluster.metrics().controller(&name);
-        let origin = |source: &str| Origin::new(source, |cause| metrics.trigger(source, cause));
         let journal = self.cluster.journal();
         let clock = self.cluster.clock();
         let workers = self.options.concurrency.get();
         let core = Core {
-            requeued: origin(if kind.is_empty() { &name } else { &kind }),
-            by_hand: origin("somebody"),
+            requeued: metrics.origin(if kind.is_empty() { &name } else { &kind }),
+            by_hand: metrics.origin("somebody"),
             books: (0..workers).map(|_| journal.book(name.clone(), clock.clone())).collect(),
             group,
             kind,
             client: self.cluster.client().field_owner_or(&name),
             recorder: self.cluster.recorder(&name),
-            metrics: metrics.clone(),
+            metrics,
             options: self.options,
             filters: self.filters.into(),
             cluster: self.cluster,

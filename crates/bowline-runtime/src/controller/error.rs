@@ -13,8 +13,8 @@ use crate::source::Obstacle;
 pub enum BuildError {
     /// There is another of that name.
     #[error(
-        "there is already a controller {name:?} on this cluster: metrics and logs would not tell them apart, so give one of \
-         them another name with `named`"
+        "there is already a controller {name:?} on this cluster, or on one that shares its metrics: metrics and logs would \
+         not tell them apart, so give one of them another name with `named`"
     )]
     NameTaken {
         /// The name.
@@ -38,6 +38,12 @@ pub enum ControllerError {
     /// It runs already.
     #[error("the controller {controller:?} runs already: stop it before it is started again")]
     AlreadyRunning {
+        /// Its name.
+        controller: String,
+    },
+    /// It was never started, or was stopped.
+    #[error("the controller {controller:?} does not run, so that it does not get ready: start it first")]
+    NotRunning {
         /// Its name.
         controller: String,
     },
@@ -71,6 +77,14 @@ pub enum ControllerError {
         controller: String,
         /// What was reconciled.
         request: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// A part of it panicked that should not: a mistake in Bowline.
+    #[error("the controller {controller:?} ended because a part of it panicked: {message}")]
+    Broken {
+        /// Its name.
+        controller: String,
         /// What the panic said.
         message: String,
     },

@@ -9,12 +9,12 @@ use bowline_workqueue::Add;
 use tokio::sync::watch;
 
 use super::builder::ControllerBuilder;
-use super::claims::Claim;
 use super::error::{ControllerError, WaitingFor};
 use super::pending::Pending;
 use super::session::{Core, Session};
 use super::supervisor::supervise;
 use crate::journal::Book;
+use crate::metrics::Claim;
 use crate::reconciler::Task;
 use crate::source::Begun;
 use crate::trigger::{Origin, Trigger};
@@ -34,6 +34,9 @@ use crate::{Cause, Cluster, Request, Watch};
 ///
 /// It belongs to a [`Cluster`], which has to be [started](Cluster::start) as well, and ends with the scope that the cluster
 /// was given. It runs until it is stopped, whoever holds this handle; a clone is the same controller.
+///
+/// A reconciler, handler or source that holds its own controller keeps it alive for ever, its name and its metrics included:
+/// let it hold the [`Cluster`], or put the controller into a place that can be emptied.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -96,12 +99,22 @@ pub(super) enum Phase {
     Ended(Result<Stopped, ControllerError>),
 }
 
+/// Tells a run to stop when it is dropped.
+struct StopOnDrop<'a>(&'a Session);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// What was left when a controller stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "what was left undone is worth a log line"]
 pub struct Stopped {
     aborted: Vec<Request>,
     waiting: usize,
+    left_behind: Vec<String>,
 }
 
 /// A watch of a controller, to be removed again. Dropping this leaves it where it is.
@@ -148,17 +161,7 @@ impl Controller {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) -> Result<(), ControllerError> {
-        let mut state = self.inner.lock();
-        if state.is_running() {
-            return Err(ControllerError::AlreadyRunning { controller: self.name().to_owned() });
-        }
-        let session = Arc::new(Session::new(self.inner.core.clone()));
-        let (sender, phase) = watch::channel(Phase::Beginning);
-        state.run = Some(Run { session: session.clone(), phase });
-        drop(state);
-        let spawner = self.cluster().spawner();
-        spawner.spawn(format!("controller {}", self.name()), supervise(self.inner.clone(), session, sender));
-        Ok(())
+        self.begin().map(|_| ())
     }
 
     /// Starts it, and waits until it is stopped. When the future is dropped before, the controller is told to stop, and
@@ -170,18 +173,24 @@ impl Controller {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn run(&self) -> Result<(), ControllerError> {
-        self.start()?;
-        let run = self.inner.lock().run.clone();
-        let _stop = run.map(|run| run.session.cancellation().clone().drop_guard());
-        self.ended().await.map(|_| ())
+        let run = self.begin()?;
+        let stop = StopOnDrop(&run.session);
+        let ended = self.end_of(run.clone()).await;
+        drop(stop);
+        ended.map(|_| ())
     }
 
     /// Waits until it reconciles: it has seen all that there is.
     ///
     /// # Errors
-    /// When it ended before, and why. A stop is no error.
+    /// When it ended before, and why; [`ControllerError::NotRunning`] when it was never started, or was stopped.
     pub async fn ready(&self) -> Result<(), ControllerError> {
-        self.phase(|phase| !matches!(phase, Phase::Beginning)).await.map(|_| ())
+        let not_running = || ControllerError::NotRunning { controller: self.name().to_owned() };
+        let run = self.inner.lock().run.clone().ok_or_else(not_running)?;
+        match self.phase(run, |phase| !matches!(phase, Phase::Beginning)).await? {
+            Phase::Ended(_) => Err(not_running()),
+            Phase::Beginning | Phase::Working => Ok(()),
+        }
     }
 
     /// Waits until it does not run any more. One that was never started does not.
@@ -189,9 +198,10 @@ impl Controller {
     /// # Errors
     /// When it was not stopped but ended by itself, and why.
     pub async fn ended(&self) -> Result<Stopped, ControllerError> {
-        match self.phase(|phase| matches!(phase, Phase::Ended(_))).await? {
-            Phase::Ended(stopped) => stopped,
-            Phase::Beginning | Phase::Working => Ok(Stopped::default()),
+        let run = self.inner.lock().run.clone();
+        match run {
+            Some(run) => self.end_of(run).await,
+            None => Ok(Stopped::default()),
         }
     }
 
@@ -199,15 +209,16 @@ impl Controller {
     /// [`ControllerBuilder::stop_timeout`]; its watches end. Tells what was left. It can be started again, and sees all
     /// that there is anew then.
     ///
-    /// A reconciler that waits for its own controller to stop is what the stop waits for: tell it from elsewhere.
+    /// A reconciler that waits for its own controller to stop is what the stop waits for, until
+    /// [`stop_timeout`](ControllerBuilder::stop_timeout): tell it from elsewhere, or do not wait.
     ///
     /// # Errors
     /// When it had ended by itself before, and why.
     pub async fn stop(&self) -> Result<Stopped, ControllerError> {
-        if let Some(run) = &self.inner.lock().run {
-            run.session.cancellation().cancel();
-        }
-        self.ended().await
+        // The same run is told and waited for, whoever starts it anew meanwhile.
+        let Some(run) = self.inner.lock().run.clone() else { return Ok(Stopped::default()) };
+        run.session.stop();
+        self.end_of(run).await
     }
 
     /// Whether it was started and has not ended since.
@@ -267,11 +278,35 @@ impl Controller {
         Ok(WatchHandle { controller: self.clone(), number })
     }
 
-    /// Waits until the last run is in a phase.
-    async fn phase(&self, is_it: impl FnMut(&Phase) -> bool) -> Result<Phase, ControllerError> {
-        let Some(mut run) = self.inner.lock().run.clone() else {
-            return Ok(Phase::Ended(Ok(Stopped::default())));
-        };
+    fn begin(&self) -> Result<Run, ControllerError> {
+        // Somebody else's code, which may well look at its controller.
+        let limiter = (self.inner.core.options.limiter)();
+        let mut state = self.inner.lock();
+        if state.is_running() {
+            return Err(ControllerError::AlreadyRunning { controller: self.name().to_owned() });
+        }
+        let session = Arc::new(Session::new(self.inner.core.clone(), limiter));
+        let (sender, phase) = watch::channel(Phase::Beginning);
+        let run = Run { session: session.clone(), phase };
+        state.run = Some(run.clone());
+        // Of a run that was aborted before it could clear up.
+        let stale: Vec<_> = state.watches.values_mut().filter_map(|entry| entry.begun.take()).collect();
+        drop(state);
+        drop(stale);
+        let spawner = self.cluster().spawner();
+        spawner.spawn(format!("controller {}", self.name()), supervise(self.inner.clone(), session, sender));
+        Ok(run)
+    }
+
+    async fn end_of(&self, run: Run) -> Result<Stopped, ControllerError> {
+        match self.phase(run, |phase| matches!(phase, Phase::Ended(_))).await? {
+            Phase::Ended(stopped) => stopped,
+            Phase::Beginning | Phase::Working => Ok(Stopped::default()),
+        }
+    }
+
+    /// Waits until a run is in a phase.
+    async fn phase(&self, mut run: Run, is_it: impl FnMut(&Phase) -> bool) -> Result<Phase, ControllerError> {
         let aborted = || ControllerError::Aborted { controller: self.name().to_owned() };
         match run.phase.wait_for(is_it).await.map(|phase| phase.clone()) {
             Ok(Phase::Ended(Err(error))) => Err(error),
@@ -314,8 +349,15 @@ impl Stopped {
         self.waiting
     }
 
-    pub(super) fn new(aborted: Vec<Request>, waiting: usize) -> Self {
-        Self { aborted, waiting }
+    /// Names of sources and workers that neither ended in time nor could be aborted, because they block their thread. They
+    /// may still run.
+    #[must_use]
+    pub fn left_behind(&self) -> &[String] {
+        &self.left_behind
+    }
+
+    pub(super) fn new(aborted: Vec<Request>, waiting: usize, left_behind: Vec<String>) -> Self {
+        Self { aborted, waiting, left_behind }
     }
 }
 
@@ -342,8 +384,7 @@ impl Entry {
 impl Inner {
     fn add(&self, watch: Arc<dyn AnyWatch>) -> u64 {
         watch.declare(&self.core.client);
-        let name = watch.name();
-        let origin = Origin::new(name, |cause| self.core.metrics.trigger(name, cause));
+        let origin = self.core.metrics.origin(watch.name());
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
@@ -360,9 +401,11 @@ impl Inner {
         Ok(state.watches.values().filter_map(|entry| entry.begun.clone()).collect())
     }
 
-    /// Takes all watches away that have begun.
-    pub(super) fn take_begun(&self) -> Vec<Arc<dyn Begun>> {
-        self.lock().watches.values_mut().filter_map(|entry| entry.begun.take()).collect()
+    /// Takes all watches away that have begun, with their names.
+    pub(super) fn take_begun(&self) -> Vec<(Arc<dyn AnyWatch>, Arc<dyn Begun>)> {
+        let mut state = self.lock();
+        let entries = state.watches.values_mut();
+        entries.filter_map(|entry| Some((entry.watch.clone(), entry.begun.take()?))).collect()
     }
 
     pub(super) fn waiting_for(&self) -> Vec<WaitingFor> {

@@ -71,15 +71,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(core: Arc<Core>) -> Self {
-        let limiter = (core.options.limiter)();
+    pub(super) fn new(core: Arc<Core>, limiter: Box<dyn RateLimiter<Request>>) -> Self {
         let queue = WorkQueue::builder(core.cluster.clock().clone())
             .limiter(limiter)
             .metrics(core.metrics.queue.sink())
             .build();
         let spawner = core.cluster.spawner();
         let scope = spawner.scope(format!("controller {}", core.name));
-        let cancellation = spawner.cancellation().child_token();
+        // So that sources stop to read when the run is told to stop: what they have not read is not lost.
+        let cancellation = scope.cancellation();
         Self {
             core,
             queue,
@@ -147,17 +147,16 @@ impl Session {
         self.left.load(Ordering::Relaxed) + stats.ready + dropped
     }
 
-    /// No more runs begin, and who waits for one ends.
-    pub(super) fn close(&self) {
+    /// No more reconciles begin, and those that run are told.
+    pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
         self.cancellation.cancel();
-        self.queue.shutdown();
     }
 
     /// Ends the run with an error.
     pub(super) fn fail(&self, error: ControllerError) {
         let _ = self.failure.set(error);
-        self.cancellation.cancel();
+        self.stop();
     }
 
     pub(super) fn failure(&self) -> Option<&ControllerError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_clock::{Scope, panic_message};
 use futures::FutureExt as _;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use tokio::sync::watch;
 
 use super::error::ControllerError;
@@ -14,29 +14,45 @@ use super::handle::{Inner, Phase, Stopped};
 use super::session::Session;
 use crate::Request;
 use crate::journal::Book;
+use crate::metrics::ControllerMetrics;
 
 /// After so long, what a controller waits for is logged.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// And again after so long each time.
+const REMINDER: Duration = Duration::from_mins(1);
+
+/// How long workers that were aborted may take to give way.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// Runs a controller until it is told to stop, or cannot go on.
 pub(super) async fn supervise(inner: Arc<Inner>, session: Arc<Session>, phase: watch::Sender<Phase>) {
+    let up = Up::new(&session.core().metrics);
     let workers = session.spawner().scope("workers");
-    let result = run(&inner, &session, &workers, &phase).await;
+    let ran = AssertUnwindSafe(run(&inner, &session, &workers, &phase)).catch_unwind().await;
+    let ran = ran.unwrap_or_else(|panic| {
+        let message = panic_message(&*panic).to_owned();
+        Err(ControllerError::Broken { controller: session.name().to_owned(), message })
+    });
     let stopped = clear_up(&inner, &session, &workers).await;
-    let result = match (result, session.failure()) {
+    // Before anybody can start it again.
+    drop(up);
+    let result = match (ran, session.failure()) {
         (Err(error), _) => Err(error),
         (Ok(()), Some(failure)) => Err(failure.clone()),
         (Ok(()), None) => Ok(stopped),
     };
     match &result {
-        Ok(stopped) if *stopped == Stopped::default() => {
-            tracing::info!(controller = session.name(), "stopped");
+        // What waits is seen anew at the next start: nothing to worry about.
+        Ok(stopped) if stopped.aborted().is_empty() && stopped.left_behind().is_empty() => {
+            tracing::info!(controller = session.name(), waiting = stopped.waiting(), "stopped");
         }
         Ok(stopped) => tracing::warn!(
             controller = session.name(),
             aborted = ?stopped.aborted(),
+            left_behind = ?stopped.left_behind(),
             waiting = stopped.waiting(),
-            "stopped, and left something undone"
+            "stopped, and aborted what did not end in time"
         ),
         Err(error) => tracing::error!(controller = session.name(), %error, "a controller ended"),
     }
@@ -64,6 +80,7 @@ async fn run(
         workers = session.core().options.concurrency,
         "a controller has seen all that there is, and begins to reconcile"
     );
+    session.core().metrics.ready.set(1);
     let _ = phase.send(Phase::Working);
     session.cancellation().cancelled().await;
     Ok(())
@@ -77,17 +94,20 @@ async fn wait(
 ) -> Result<(), ControllerError> {
     let limit = session.core().options.sync_timeout;
     let mut synced = std::pin::pin!(synced);
-    let clock = session.clock();
-    if limit > PATIENCE {
-        if clock.timeout(PATIENCE, synced.as_mut()).await.is_ok() {
+    let (mut left, mut patience) = (limit, PATIENCE);
+    while patience < left {
+        if session.clock().timeout(patience, synced.as_mut()).await.is_ok() {
             return Ok(());
         }
         for missing in inner.waiting_for() {
             tracing::warn!(controller = session.name(), %missing, "a controller still waits for what it watches");
         }
+        if left != Duration::MAX {
+            left -= patience;
+        }
+        patience = REMINDER;
     }
-    let rest = if limit > PATIENCE { limit.saturating_sub(PATIENCE) } else { limit };
-    if clock.timeout(rest, synced).await.is_ok() {
+    if session.clock().timeout(left, synced).await.is_ok() {
         return Ok(());
     }
     let controller = session.name().to_owned();
@@ -127,21 +147,52 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
     Ok(())
 }
 
-/// Ends everything that the run began; tells what was left undone.
+/// Ends everything that the run began, within one limit; tells what was left undone.
 async fn clear_up(inner: &Inner, session: &Session, workers: &Scope) -> Stopped {
-    session.close();
+    session.stop();
+    let limit = session.core().options.stop_timeout;
     let begun = inner.take_begun();
-    join_all(begun.iter().map(|begun| begun.stop())).await;
-    let drained = workers.drain(session.core().options.stop_timeout).await;
+    let sources = async {
+        let stops = begun.iter().map(|(watch, begun)| async {
+            let is_over = session.clock().timeout(limit, begun.stop()).await.is_ok();
+            (!is_over).then(|| watch.name().to_owned())
+        });
+        let left = join_all(stops).await;
+        // Only now, so that nothing is dropped that a source had read.
+        session.queue().shutdown();
+        left.into_iter().flatten().collect::<Vec<_>>()
+    };
+    let (mut left_behind, drained) = join(sources, workers.drain(limit)).await;
     let books = &session.core().books;
-    let aborted: Vec<Request> = if drained.left().is_empty() {
+    let aborted: Vec<Request> = if drained.is_clean() {
         Vec::new()
     } else {
         books.iter().filter_map(Book::running).map(|(request, _)| request).collect()
     };
-    workers.ended().await;
+    // Those that were aborted are over as soon as their thread gets to them, unless they keep it.
+    if session.clock().timeout(GRACE, workers.ended()).await.is_err() {
+        left_behind.extend(workers.drain(Duration::ZERO).await.left().iter().cloned());
+    }
     for book in books {
         book.abandon();
     }
-    Stopped::new(aborted, session.left())
+    Stopped::new(aborted, session.left(), left_behind)
+}
+
+/// Shows that a controller runs, as long as this is there.
+struct Up(Arc<ControllerMetrics>);
+
+impl Up {
+    fn new(metrics: &Arc<ControllerMetrics>) -> Self {
+        metrics.running.set(1);
+        Self(metrics.clone())
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        self.0.running.set(0);
+        self.0.ready.set(0);
+        self.0.queue.end();
+    }
 }

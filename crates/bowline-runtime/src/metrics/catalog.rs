@@ -1,19 +1,27 @@
 //! All controllers of a registry, and how what they count is written.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::controller::ControllerMetrics;
+use super::controller::{ControllerMetrics, OTHERS};
 
 /// What controllers count, by their names. Written in order, so that two scrapes can be compared.
 #[derive(Default)]
 pub(super) struct Catalog {
-    controllers: Mutex<BTreeMap<Arc<str>, Arc<ControllerMetrics>>>,
+    controllers: Mutex<Controllers>,
+}
+
+/// A name that is taken as long as this is there; what was counted under it goes with it.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    name: Arc<str>,
+    catalog: Arc<Catalog>,
 }
 
 /// One number of a controller.
@@ -22,15 +30,28 @@ type Value = fn(&ControllerMetrics) -> u64;
 type Controllers = BTreeMap<Arc<str>, Arc<ControllerMetrics>>;
 
 impl Catalog {
-    pub(super) fn controller(&self, name: &Arc<str>) -> Arc<ControllerMetrics> {
-        let mut controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner);
-        controllers.entry(name.clone()).or_insert_with(|| Arc::new(ControllerMetrics::new())).clone()
+    /// Takes a name; none if somebody has it.
+    pub(super) fn claim(self: &Arc<Self>, name: &Arc<str>) -> Option<(Arc<ControllerMetrics>, Claim)> {
+        let mut controllers = self.lock();
+        let Entry::Vacant(place) = controllers.entry(name.clone()) else { return None };
+        let metrics = place.insert(Arc::new(ControllerMetrics::new())).clone();
+        Some((metrics, Claim { name: name.clone(), catalog: self.clone() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Controllers> {
+        self.controllers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.catalog.lock().remove(&self.name);
     }
 }
 
 impl Collector for Catalog {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let controllers = self.lock().clone();
         let mut writer = Writer { encoder, controllers: &controllers };
         writer.controllers()?;
         writer.queues()
@@ -104,12 +125,42 @@ impl Writer<'_, '_> {
             "Why objects were reconciled: what happened, by who saw it",
             MetricType::Counter,
             |name, metrics, family| {
-                for (source, cause, count) in metrics.triggers() {
-                    let labels = [("controller", name), ("source", &source), ("cause", cause.as_str())];
-                    family.counter(&labels, count)?;
+                for (source, metrics) in metrics.sources() {
+                    for (cause, count) in metrics.triggers() {
+                        let labels = [("controller", name), ("source", &source), ("cause", cause.as_str())];
+                        family.counter(&labels, count)?;
+                    }
                 }
                 Ok(())
             },
+        )?;
+        self.bowlines()
+    }
+
+    /// What controller-runtime has nothing for.
+    fn bowlines(&mut self) -> fmt::Result {
+        self.family(
+            "bowline_source_panics",
+            "How often a source, or a predicate or handler behind it, panicked: changes were lost",
+            MetricType::Counter,
+            |name, metrics, family| {
+                for (source, metrics) in metrics.sources() {
+                    family.counter(&[("controller", name), ("source", &source)], metrics.panics.get())?;
+                }
+                Ok(())
+            },
+        )?;
+        self.family(
+            "bowline_controller_running",
+            "Whether the controller was started and has not ended since",
+            MetricType::Gauge,
+            |name, metrics, family| family.gauge(&[("controller", name)], metrics.running.get()),
+        )?;
+        self.family(
+            "bowline_controller_ready",
+            "Whether the controller has seen all that there is, and reconciles",
+            MetricType::Gauge,
+            |name, metrics, family| family.gauge(&[("controller", name)], metrics.ready.get()),
         )
     }
 
@@ -120,8 +171,7 @@ impl Writer<'_, '_> {
             MetricType::Gauge,
             |name, metrics, family| {
                 for (priority, depth) in metrics.queue.depth() {
-                    let priority =
-                        priority.map_or_else(|| "exceeded_cardinality_limit".to_owned(), |p| p.to_string());
+                    let priority = priority.map_or_else(|| OTHERS.to_owned(), |p| p.to_string());
                     let labels = [("name", name), ("controller", name), ("priority", &priority)];
                     family.gauge(&labels, depth)?;
                 }

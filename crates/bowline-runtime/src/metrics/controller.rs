@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::histogram::Histogram;
 use super::queue::QueueMetrics;
 use crate::Cause;
+use crate::trigger::{Causes, Origin};
 
 /// controller-runtime's, in nanoseconds: 5 ms to a minute.
 const RECONCILE_BOUNDS: &[u64] = &{
@@ -26,6 +27,12 @@ const RECONCILE_BOUNDS: &[u64] = &{
     nanoseconds
 };
 
+/// So many sources are told apart; the rest is one.
+const SOURCES: usize = 64;
+
+/// What is counted as one because there is too much of it, as in controller-runtime.
+pub(super) const OTHERS: &str = "exceeded_cardinality_limit";
+
 /// What one controller counts.
 pub(crate) struct ControllerMetrics {
     pub(crate) successes: Counter,
@@ -40,8 +47,18 @@ pub(crate) struct ControllerMetrics {
     pub(crate) concurrency: Gauge,
     pub(crate) active: Gauge,
     pub(crate) queue: Arc<QueueMetrics>,
-    /// By source and cause.
-    triggers: Mutex<BTreeMap<(Box<str>, Cause), Counter>>,
+    /// 1 from start to end.
+    pub(crate) running: Gauge,
+    /// 1 while it reconciles.
+    pub(crate) ready: Gauge,
+    sources: Mutex<BTreeMap<Box<str>, SourceMetrics>>,
+}
+
+/// What is counted of one source.
+#[derive(Clone, Default)]
+pub(super) struct SourceMetrics {
+    triggers: Causes,
+    pub(super) panics: Counter,
 }
 
 impl ControllerMetrics {
@@ -59,20 +76,30 @@ impl ControllerMetrics {
             concurrency: Gauge::default(),
             active: Gauge::default(),
             queue: Arc::new(QueueMetrics::new()),
-            triggers: Mutex::default(),
+            running: Gauge::default(),
+            ready: Gauge::default(),
+            sources: Mutex::default(),
         }
     }
 
-    /// The counter of a source and a cause.
-    pub(crate) fn trigger(&self, source: &str, cause: Cause) -> Counter {
-        let mut triggers = self.triggers.lock().unwrap_or_else(PoisonError::into_inner);
-        triggers.entry((source.into(), cause)).or_default().clone()
+    /// A source that is counted here. Watches come and go under names that somebody thinks of, so beyond so many they
+    /// are counted as one.
+    pub(crate) fn origin(&self, name: &str) -> Arc<Origin> {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_told_apart = sources.contains_key(name) || sources.len() < SOURCES;
+        let metrics = sources.entry(if is_told_apart { name } else { OTHERS }.into()).or_default();
+        Origin::new(name, metrics.triggers.clone(), metrics.panics.clone())
     }
 
-    /// Those that count something.
-    pub(super) fn triggers(&self) -> Vec<(Box<str>, Cause, u64)> {
-        let triggers = self.triggers.lock().unwrap_or_else(PoisonError::into_inner);
-        let counted = triggers.iter().filter(|(_, counter)| counter.get() > 0);
-        counted.map(|((source, cause), counter)| (source.clone(), *cause, counter.get())).collect()
+    pub(super) fn sources(&self) -> BTreeMap<Box<str>, SourceMetrics> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl SourceMetrics {
+    /// The causes that there were.
+    pub(super) fn triggers(&self) -> impl Iterator<Item = (Cause, u64)> {
+        let all = Cause::ALL.into_iter().zip(&self.triggers).map(|(cause, counter)| (cause, counter.get()));
+        all.filter(|(_, count)| *count > 0)
     }
 }

@@ -36,10 +36,17 @@ pub(crate) struct QueueMetrics {
     pub(super) retries: Counter,
     pub(super) waited: Histogram,
     pub(super) worked: Histogram,
+    /// Of the queue that is in use, if there is one.
+    depth: Mutex<Arc<Depth>>,
+    gauges: Mutex<Option<Weak<dyn Gauges>>>,
+}
+
+/// How many wait, by priority.
+#[derive(Default)]
+struct Depth {
     usual: AtomicI64,
     low: AtomicI64,
     other: Mutex<BTreeMap<Option<i32>, i64>>,
-    gauges: Mutex<Option<Weak<dyn Gauges>>>,
 }
 
 impl QueueMetrics {
@@ -49,36 +56,42 @@ impl QueueMetrics {
             retries: Counter::default(),
             waited: Histogram::new(QUEUE_BOUNDS),
             worked: Histogram::new(QUEUE_BOUNDS),
-            usual: AtomicI64::new(0),
-            low: AtomicI64::new(0),
-            other: Mutex::default(),
+            depth: Mutex::default(),
             gauges: Mutex::default(),
         }
     }
 
     /// A queue begins to report, and none that reported before counts any more.
     pub(crate) fn sink(self: &Arc<Self>) -> Sink {
-        self.usual.store(0, Ordering::Relaxed);
-        self.low.store(0, Ordering::Relaxed);
-        lock(&self.other).clear();
-        Sink(self.clone())
+        let depth = Arc::new(Depth::default());
+        *lock(&self.depth) = depth.clone();
+        Sink { metrics: self.clone(), depth }
+    }
+
+    /// No queue is in use, and nothing waits.
+    pub(crate) fn end(&self) {
+        *lock(&self.depth) = Arc::default();
+        *lock(&self.gauges) = None;
     }
 
     /// How many wait, by priority; none for those beyond what is told apart.
     pub(super) fn depth(&self) -> BTreeMap<Option<i32>, i64> {
-        let mut depth = lock(&self.other).clone();
-        depth.insert(Some(0), self.usual.load(Ordering::Relaxed));
-        depth.insert(Some(LOW_PRIORITY), self.low.load(Ordering::Relaxed));
-        depth
+        let depth = lock(&self.depth).clone();
+        let mut all = lock(&depth.other).clone();
+        all.insert(Some(0), depth.usual.load(Ordering::Relaxed));
+        all.insert(Some(LOW_PRIORITY), depth.low.load(Ordering::Relaxed));
+        all
     }
 
     pub(super) fn in_progress(&self) -> InProgress {
         let gauges = lock(&self.gauges).as_ref().and_then(Weak::upgrade);
         gauges.map(|gauges| gauges.in_progress()).unwrap_or_default()
     }
+}
 
+impl Depth {
     #[inline]
-    fn change_depth(&self, priority: i32, by: i64) {
+    fn change(&self, priority: i32, by: i64) {
         match priority {
             0 => {
                 self.usual.fetch_add(by, Ordering::Relaxed);
@@ -95,36 +108,38 @@ impl QueueMetrics {
     }
 }
 
-/// What a queue is given. A queue that is gone may still report what it has left; that is told apart by the controller,
-/// which has one at a time.
-pub(crate) struct Sink(Arc<QueueMetrics>);
+/// What a queue is given. A queue that is gone may still report what it has left, where nobody looks any more.
+pub(crate) struct Sink {
+    metrics: Arc<QueueMetrics>,
+    depth: Arc<Depth>,
+}
 
 impl Metrics for Sink {
     fn added(&self, priority: i32) {
-        self.0.adds.inc();
-        self.0.change_depth(priority, 1);
+        self.metrics.adds.inc();
+        self.depth.change(priority, 1);
     }
 
     fn raised(&self, from: i32, to: i32) {
-        self.0.change_depth(from, -1);
-        self.0.change_depth(to, 1);
+        self.depth.change(from, -1);
+        self.depth.change(to, 1);
     }
 
     fn handed_out(&self, priority: i32, waited: Duration) {
-        self.0.change_depth(priority, -1);
-        self.0.waited.observe(waited);
+        self.depth.change(priority, -1);
+        self.metrics.waited.observe(waited);
     }
 
     fn finished(&self, worked: Duration) {
-        self.0.worked.observe(worked);
+        self.metrics.worked.observe(worked);
     }
 
     fn retried(&self) {
-        self.0.retries.inc();
+        self.metrics.retries.inc();
     }
 
     fn attach(&self, gauges: Weak<dyn Gauges>) {
-        *lock(&self.0.gauges) = Some(gauges);
+        *lock(&self.metrics.gauges) = Some(gauges);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The way of a change from a source to the queue: predicates, handler, requests. Every source goes this way.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bowline_cache::Event;
@@ -40,8 +41,25 @@ impl<K: 'static> Feed<K> {
         Self { rules, filters, origin, queue, batch: Vec::new() }
     }
 
-    /// Takes one change in. The queue is told by [`flush`](Self::flush).
+    /// Takes one change in. The queue is told by [`flush`](Self::flush). Should a predicate or the handler panic, that one
+    /// change is lost, and counted.
     pub(crate) fn take(&mut self, change: &Change<'_, K>) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.hand_on(change))) {
+            self.origin.panicked(&*panic, "one change is lost");
+        }
+    }
+
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The same way, for somebody else.
+    pub(super) fn another(&self) -> Self {
+        let (rules, filters) = (self.rules.clone(), self.filters.clone());
+        Self::new(rules, filters, self.origin.clone(), self.queue.clone())
+    }
+
+    fn hand_on(&mut self, change: &Change<'_, K>) {
         if !self.filters.is_empty() {
             let metadata = change.metadata();
             if !self.filters.iter().all(|filter| filter.accepts(&metadata)) {

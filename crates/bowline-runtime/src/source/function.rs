@@ -1,9 +1,12 @@
 //! Changes that a function finds: whatever is neither a kind, a channel nor a stream.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_cache::CacheError;
+use bowline_clock::Clock;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Resource;
@@ -12,13 +15,17 @@ use super::stream::Reading;
 use super::{Begin, Begun, Feed, Place};
 use crate::{Change, Request};
 
+/// How long a function that panicked is left alone: at first, and at the most.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_mins(1);
+
 type Function<K> = dyn Fn(Sink<K>) -> BoxFuture<'static, ()> + Send + Sync;
 
 /// What a function finds; from [`function`].
 #[must_use = "a source does nothing until a controller watches it"]
 pub struct FunctionSource<K> {
     name: String,
-    function: Box<Function<K>>,
+    function: Arc<Function<K>>,
 }
 
 /// Where a [`function`] puts what it finds.
@@ -28,6 +35,9 @@ pub struct Sink<K> {
 
 /// What a function finds. It is called when the controller starts, and what it returns runs until it ends by itself or the
 /// controller is stopped, when it is dropped. The controller does not wait for it before it reconciles.
+///
+/// Should it panic, that is logged and counted (`bowline_source_panics_total`), and it is called again: after a second, then
+/// after a time that doubles up to a minute. One that ended is not called again until the controller is started again.
 ///
 /// `name` is what triggers call it.
 ///
@@ -55,7 +65,7 @@ where
     F: Fn(Sink<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    FunctionSource { name: name.into(), function: Box::new(move |sink| function(sink).boxed()) }
+    FunctionSource { name: name.into(), function: Arc::new(move |sink| function(sink).boxed()) }
 }
 
 impl<K: Resource + 'static> Sink<K> {
@@ -87,7 +97,7 @@ impl<K: Send + Sync + 'static> Begin<K> for FunctionSource<K> {
     fn begin(&self, feed: Feed<K>, place: &Place<'_>) -> Result<Arc<dyn Begun>, CacheError> {
         let scope = place.spawner.scope(&self.name);
         let cancellation = scope.cancellation();
-        let running = (self.function)(Sink { feed });
+        let running = run(self.function.clone(), feed, place.spawner.clock().clone());
         scope.spawn("source", async move {
             tokio::select! {
                 biased;
@@ -96,6 +106,24 @@ impl<K: Send + Sync + 'static> Begin<K> for FunctionSource<K> {
             }
         });
         Ok(Arc::new(Reading { scope }))
+    }
+}
+
+/// Calls the function, and calls it again if it panics. Here and not where the source begins, since it may well call its
+/// controller.
+async fn run<K: 'static>(function: Arc<Function<K>>, feed: Feed<K>, clock: Clock) {
+    let mut pause = SHORTEST;
+    loop {
+        let (started, sink) = (clock.now(), Sink { feed: feed.another() });
+        let Err(panic) = AssertUnwindSafe(async { function(sink).await }).catch_unwind().await else {
+            return;
+        };
+        feed.origin().panicked(&*panic, "the function is called again");
+        if clock.now().since(started) > LONGEST {
+            pause = SHORTEST;
+        }
+        clock.sleep(pause).await;
+        pause = (2 * pause).min(LONGEST);
     }
 }
 

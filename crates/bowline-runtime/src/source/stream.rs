@@ -3,14 +3,14 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bowline_cache::CacheError;
-use bowline_clock::{Scope, panic_message, poll_cooperate};
+use bowline_clock::{Scope, poll_cooperate};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use kube::Resource;
@@ -57,6 +57,9 @@ pub enum SendError {
 /// A channel that holds up to [`DEFAULT_CAPACITY`] objects: each that is sent is a [generic](crate::ChangeKind::Generic)
 /// change. What is sent while the controller is stopped waits in it. When the last sender is dropped, nothing more comes,
 /// and the controller goes on with what it has else.
+///
+/// What the controller has taken from it and not reconciled when it is stopped is lost with its queue, and counted in
+/// [`Stopped::waiting`](crate::Stopped::waiting): unlike objects of a kind, nobody shows it again.
 ///
 /// `name` is what triggers call it.
 pub fn channel<K: Send + 'static>(name: impl Into<String>) -> (Sender<K>, StreamSource<K>) {
@@ -118,15 +121,23 @@ impl<K: Resource + Send + Sync + 'static> Begin<K> for StreamSource<K> {
             tokio::select! {
                 biased;
                 () = cancellation.cancelled() => {}
-                () = read(objects, feed) => {}
+                () = read_guarded(objects, feed) => {}
             }
         });
         Ok(Arc::new(Reading { scope }))
     }
 }
 
+/// Reads until the end, or until the stream panics.
+async fn read_guarded<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, mut feed: Feed<K>) {
+    if let Err(panic) = AssertUnwindSafe(read(objects, &mut feed)).catch_unwind().await {
+        feed.origin()
+            .panicked(&*panic, "nothing more comes from this stream until the controller starts again");
+    }
+}
+
 /// Reads until the end. The queue is told when nothing more is at hand, or much was.
-async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, mut feed: Feed<K>) {
+async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, feed: &mut Feed<K>) {
     let mut objects = objects.lock().await;
     poll_fn(|cx| {
         // A stream that is always ready must not keep its thread for itself.
@@ -135,11 +146,11 @@ async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, mut feed: 
             let turn = match &mut *objects {
                 Objects::Channel { receiver, taken } => {
                     receiver.poll_recv_many(cx, taken, TURN).map(|count| {
-                        taken.drain(..).for_each(|object| take(&mut feed, &object));
+                        taken.drain(..).for_each(|object| feed.take(&Change::generic(&object)));
                         count > 0
                     })
                 }
-                Objects::Stream(stream) => poll_turn(stream.as_mut(), &mut feed, cx),
+                Objects::Stream(stream) => poll_turn(stream.as_mut(), feed, cx),
             };
             feed.flush();
             match turn {
@@ -160,18 +171,11 @@ fn poll_turn<K: Resource + 'static>(
 ) -> Poll<bool> {
     for _ in 0..TURN {
         match stream.as_mut().poll_next(cx) {
-            Poll::Ready(Some(object)) => take(feed, &object),
+            Poll::Ready(Some(object)) => feed.take(&Change::generic(&object)),
             end => return end.map(|_| false),
         }
     }
     Poll::Ready(true)
-}
-
-fn take<K: Resource + 'static>(feed: &mut Feed<K>, object: &K) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| feed.take(&Change::generic(object)))) {
-        let panic = panic_message(&*panic);
-        tracing::error!(panic, "a handler panicked; it goes on with the next object");
-    }
 }
 
 /// A task of a source, which ends when it is told to.

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use bowline_runtime::{
-    Action, BuildError, Cluster, Context, Controller, ControllerError, Error, Request, Stopped,
+    Action, BuildError, Cluster, Context, Controller, ControllerError, Error, Request, Stopped, Watch,
+    handler, source,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::world::{World, nothing, noting};
+use crate::world::{Notes, World, nothing, noting};
 
 #[test]
 fn a_controller_is_named_after_its_kind_and_no_two_of_a_cluster_have_one_name() {
@@ -230,4 +231,147 @@ fn a_controller_that_may_not_survive_a_panic_ends_with_it() {
 
 fn panics() -> Result<Action, Error> {
     panic!("on purpose")
+}
+
+#[test]
+fn no_reconcile_begins_after_a_stop_was_asked_for() {
+    World::run(11, |world| async move {
+        let (controller, notes) = noting(&world).await;
+        // The worker is woken before the task that stops it.
+        controller.trigger(Request::new("default", "a"));
+        let stopped = controller.stop().await.unwrap();
+        assert_eq!(notes.requests(), Vec::<String>::new());
+        assert_eq!(stopped.waiting(), 1);
+    });
+}
+
+#[test]
+fn what_is_in_a_channel_when_a_controller_is_stopped_is_there_when_it_starts_again() {
+    World::run(12, |world| async move {
+        let (sender, source) = source::channel::<ConfigMap>("webhook");
+        let notes = Notes::default();
+        let written = notes.clone();
+        let controller = Controller::builder(&world.cluster)
+            .named("signalled")
+            .watches(Watch::new(source, handler::object()))
+            .build(move |context: Context, request: Request| {
+                written.write(&context, &request);
+                async { Ok::<_, Error>(Action::done()) }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.settle().await;
+        sender.try_send(world.create("a").await).unwrap();
+        assert_eq!(controller.stop().await, Ok(Stopped::default()));
+        assert_eq!(notes.len(), 0);
+        controller.start().unwrap();
+        world.settle().await;
+        assert_eq!(notes.triggers(), ["webhook signalled"]);
+    });
+}
+
+#[test]
+fn a_controller_that_does_not_run_is_not_ready() {
+    World::run(13, |world| async move {
+        let controller = world.cluster.controller::<ConfigMap>().build(nothing).unwrap();
+        let not_running = ControllerError::NotRunning { controller: "configmap".to_owned() };
+        assert_eq!(controller.ready().await, Err(not_running.clone()));
+        world.forbid("configmaps");
+        controller.start().unwrap();
+        world.settle().await;
+        let waiting = controller.clone();
+        let ready = world.scope().spawn("ready", async move { waiting.ready().await });
+        world.settle().await;
+        let _ = controller.stop().await.unwrap();
+        assert_eq!(ready.await.unwrap(), Err(not_running.clone()));
+        assert_eq!(controller.ready().await, Err(not_running));
+    });
+}
+
+#[test]
+fn gauges_show_whether_a_controller_runs_is_ready_and_has_something_to_do() {
+    World::run(14, |world| async move {
+        let gauges = || {
+            ["running", "ready"]
+                .map(|name| world.metric(&format!("bowline_controller_{name}{{controller=\"configmap\"}}")))
+        };
+        let depth =
+            || world.metric("workqueue_depth{name=\"configmap\",controller=\"configmap\",priority=\"0\"}");
+        world.forbid("configmaps");
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .stop_timeout(Duration::ZERO)
+            .build(|_: Context, _: Request| std::future::pending::<Result<Action, Error>>())
+            .unwrap();
+        assert_eq!(gauges(), [0, 0]);
+        controller.start().unwrap();
+        world.settle().await;
+        assert_eq!(gauges(), [1, 0]);
+        world.heal();
+        controller.ready().await.unwrap();
+        assert_eq!(gauges(), [1, 1]);
+        world.create("a").await;
+        world.create("b").await;
+        world.settle().await;
+        assert_eq!(depth(), 1);
+        assert_eq!(controller.stop().await.unwrap().waiting(), 1);
+        assert_eq!((gauges(), depth()), ([0, 0], 0));
+        // One that ended by itself shows it as well.
+        world.forbid("configmaps");
+        drop(controller);
+        let controller = world.cluster.controller::<ConfigMap>().named("gone").build(nothing).unwrap();
+        let text = world.cluster.metrics().encode();
+        assert!(
+            !text.contains("\"configmap\""),
+            "a controller that is gone takes its metrics with it: {text}"
+        );
+        drop(controller);
+        assert!(!world.cluster.metrics().encode().contains("\"gone\""));
+    });
+}
+
+#[test]
+fn clusters_that_share_metrics_share_names() {
+    World::run(15, |world| async move {
+        let other = Cluster::builder(&world.scope().spawner(), world.client.clone())
+            .metrics(world.cluster.metrics().clone())
+            .build()
+            .unwrap();
+        let first = world.cluster.controller::<ConfigMap>().build(nothing).unwrap();
+        let error = other.controller::<ConfigMap>().build(nothing).unwrap_err();
+        assert_eq!(error, BuildError::NameTaken { name: "configmap".to_owned() });
+        drop(first);
+        other.controller::<ConfigMap>().build(nothing).unwrap();
+    });
+}
+
+#[test]
+fn a_controller_with_very_many_watches_has_metrics_for_some() {
+    World::run(16, |world| async move {
+        let (controller, notes) = noting(&world).await;
+        for number in 0..100 {
+            let found = source::function(
+                format!("tenant-{number}"),
+                |mut sink: source::Sink<ConfigMap>| async move {
+                    sink.request(Request::new("default", "a"));
+                },
+            );
+            let watch = controller.watch(Watch::new(found, handler::object())).unwrap();
+            world.settle().await;
+            watch.remove().await;
+        }
+        assert_eq!(notes.triggers()[99], "tenant-99 signalled");
+        let text = world.cluster.metrics().encode();
+        let count = text.lines().filter(|line| line.starts_with("bowline_reconcile_triggers_total")).count();
+        assert_eq!(
+            count,
+            64 - 2 + 1,
+            "without those of the kind and of `trigger`, which did not come: {text}"
+        );
+        let rest = "bowline_reconcile_triggers_total{controller=\"configmap\",source=\"exceeded_cardinality_limit\",\
+                    cause=\"signalled\"}";
+        assert_eq!(world.metric(rest), 100 - 62);
+    });
 }

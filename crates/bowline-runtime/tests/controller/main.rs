@@ -4,6 +4,7 @@ mod lifecycle;
 mod observed;
 mod order;
 mod outcomes;
+mod panics;
 mod scale;
 mod triggers;
 mod trouble;
