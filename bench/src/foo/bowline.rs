@@ -49,7 +49,7 @@ async fn reconcile(context: Context, owner: Arc<Foo>) -> bowline_runtime::Result
     };
     if !object::is_controlled(&deployment, &owner) {
         let note = object::resource_exists_note(&owner.spec.deployment_name);
-        context.recorder().event(&*owner, EventType::Warning, object::RESOURCE_EXISTS, note.as_str());
+        context.recorder().event(&owner, EventType::Warning, object::RESOURCE_EXISTS, note.as_str());
         return Err(Error::message(note));
     }
     let replicas = deployment.spec.as_ref().and_then(|spec| spec.replicas);
@@ -57,8 +57,8 @@ async fn reconcile(context: Context, owner: Arc<Foo>) -> bowline_runtime::Result
         deployment = Arc::new(client.update(&object::deployment(&owner)).await?);
     }
     let available = object::available(&deployment);
-    client.update_status(&*owner, |status| status.available_replicas = available).await?;
-    context.recorder().event(&*owner, EventType::Normal, object::SYNCED, object::SYNCED_NOTE);
+    client.update_status(&owner, |status| status.available_replicas = available).await?;
+    context.recorder().event(&owner, EventType::Normal, object::SYNCED, object::SYNCED_NOTE);
     info!("{}", object::SYNCED_LINE);
     Ok(Action::done())
 }

@@ -112,7 +112,7 @@ async fn scale(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
 async fn heal(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
     stage.begin(4, "Delete the Deployment behind the operator's back").await?;
     let first = env.client().get::<Deployment>(&key(env)).await?;
-    env.client().delete_object(&*first).await?;
+    env.client().delete_object(&first).await?;
     stage.reconciled(&format!("Deployment {} deleted", key(env))).await?;
     let is_new = |deployment: &Deployment| deployment.metadata.uid != first.metadata.uid;
     env.wait_for::<Deployment>(NAME, |deployment| is_new(deployment) && replicas(deployment) == Some(3))
@@ -126,7 +126,7 @@ async fn delete(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
     if foo.status.as_ref().is_none_or(|status| status.available_replicas != 0) {
         return Err(DemoError::Untrue("the Foo's status does not say that no replica is available"));
     }
-    env.client().delete_object(&*foo).await?;
+    env.client().delete_object(&foo).await?;
     stage.reconciled("Foo deleted").await?;
     env.wait_until_gone::<Foo>(NAME).await?;
     if env.client().find::<Deployment>(&key(env)).await?.is_none() {

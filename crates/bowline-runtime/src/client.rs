@@ -28,7 +28,7 @@ use kube::core::object::HasStatus;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{MapperError, RestMapper, Scheme};
+use crate::{AsObject, MapperError, RestMapper, Scheme};
 pub use apply::Apply;
 use binding::{Binding, Bindings};
 pub use builder::ClientBuilder;
@@ -238,8 +238,8 @@ impl Client {
     }
 
     /// Deletes this very object, and not another that has its name by now: that is a conflict.
-    pub fn delete_object<K: Object>(&self, object: &K) -> Delete<K> {
-        self.typed().delete_object(object)
+    pub fn delete_object<K: Object>(&self, object: &impl AsObject<K>) -> Delete<K> {
+        self.typed().delete_object(object.as_object())
     }
 
     /// Deletes all objects that a query asks for, in one request. Of a kind that is in namespaces, the query has to name
@@ -255,12 +255,13 @@ impl Client {
     /// As [`update`](Self::update): it is a conflict if the object was changed since it was read.
     pub async fn update_status<K>(
         &self,
-        object: &K,
+        object: &impl AsObject<K>,
         change: impl FnOnce(&mut K::Status),
     ) -> Result<Option<K>, ClientError>
     where
         K: Object + HasStatus<Status: Default + Clone + PartialEq>,
     {
+        let object = object.as_object();
         let mut status = object.status().cloned().unwrap_or_default();
         change(&mut status);
         if object.status() == Some(&status) {

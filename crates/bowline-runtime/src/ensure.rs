@@ -10,7 +10,7 @@ use std::time::Duration;
 use bowline_cache::{ObjectKey, object_key};
 use serde_json::Value;
 
-use crate::ownership::{OwnershipError, controller_of};
+use crate::ownership::{Owner, OwnershipError, controller_of};
 use crate::{BoxError, Client, ClientError, Object, Patch, PatchError};
 use comparison::Comparison;
 
@@ -126,7 +126,7 @@ impl EnsureError {
     /// Whether it is there and belongs to another, or to nobody.
     #[must_use]
     pub fn is_not_controlled(&self) -> bool {
-        matches!(self, Self::NotControlled { .. })
+        matches!(self, Self::NotControlled { .. } | Self::Ownership(OwnershipError::AlreadyControlled { .. }))
     }
 
     /// Whether the very same may succeed later.
@@ -217,7 +217,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// When the object belongs to another, cannot be read or written, or `change` fails.
+    /// When the object belongs to another, cannot be read or written, or `change` fails. It may be there for all that: its
+    /// status is written after it.
     pub async fn ensure<K: Object, M: Mutation>(
         &self,
         desired: impl Desired<K>,
@@ -242,8 +243,11 @@ impl Client {
         .await
     }
 
-    /// As [`ensure`](Self::ensure), but an object that is there is replaced as a whole, and its controller is not asked for:
-    /// what controller-runtime calls `CreateOrUpdate`.
+    /// As [`ensure`](Self::ensure), but an object that is there is replaced as a whole, and one that nobody controls is
+    /// **adopted** by the controller of `desired`, if that has one: what controller-runtime calls `CreateOrUpdate`.
+    ///
+    /// One that another controls is left alone: [`OwnershipError::AlreadyControlled`]. Nothing else of `desired` is looked at
+    /// if the object is there.
     ///
     /// Fields that this program's type does not know are lost by a replacement.
     ///
@@ -255,11 +259,12 @@ impl Client {
         mut change: impl FnMut(&mut K) -> M,
     ) -> Result<Ensured<K>, EnsureError> {
         let desired = desired.into_object()?;
-        ensure(self, Write::Update, &desired, |object, _| run(object, &mut change)).await
+        let owner = Owner::controller_of(&desired);
+        ensure(self, Write::Update, &desired, |object, _| run_for(owner.as_ref(), object, &mut change)).await
     }
 
-    /// As [`ensure`](Self::ensure), but the object's controller is not asked for: what controller-runtime calls
-    /// `CreateOrPatch`.
+    /// As [`ensure`](Self::ensure), but an object that nobody controls is adopted, as by
+    /// [`create_or_update`](Self::create_or_update): what controller-runtime calls `CreateOrPatch`.
     ///
     /// # Errors
     /// As [`ensure`](Self::ensure).
@@ -269,7 +274,8 @@ impl Client {
         mut change: impl FnMut(&mut K) -> M,
     ) -> Result<Ensured<K>, EnsureError> {
         let desired = desired.into_object()?;
-        ensure(self, Write::Patch, &desired, |object, _| run(object, &mut change)).await
+        let owner = Owner::controller_of(&desired);
+        ensure(self, Write::Patch, &desired, |object, _| run_for(owner.as_ref(), object, &mut change)).await
     }
 }
 
@@ -286,6 +292,19 @@ fn run<K: Object, M: Mutation>(
     if changed == key { Ok(()) } else { Err(EnsureError::Identity { kind: kind(), key, changed }) }
 }
 
+/// Runs a change, and makes the object the owner's, whatever the change did to its owners.
+fn run_for<K: Object, M: Mutation>(
+    owner: Option<&Owner>,
+    object: &mut K,
+    change: &mut impl FnMut(&mut K) -> M,
+) -> Result<(), EnsureError> {
+    run(object, change)?;
+    if let Some(owner) = owner {
+        owner.set_on(object)?;
+    }
+    Ok(())
+}
+
 async fn ensure<K: Object>(
     client: &Client,
     write: Write,
@@ -294,6 +313,7 @@ async fn ensure<K: Object>(
 ) -> Result<Ensured<K>, EnsureError> {
     let key = object_key(desired);
     let live = client.live();
+    let mut done = Done::default();
     let mut tries = 0;
     loop {
         let reader = if tries == 0 { client } else { &live };
@@ -303,19 +323,23 @@ async fn ensure<K: Object>(
             let mut changed = (*known).clone();
             change(&mut changed, true)?;
             put_back(&mut changed, &*known);
-            bring_about(client, write, known, changed).await
+            bring_about(client, write, known, changed, &mut done).await
         } else {
             let mut created = desired.clone();
             change(&mut created, false)?;
-            create(client, &created).await
+            create(client, &created, &mut done).await
         };
         let error = match outcome {
+            Ok(object) => return Ok(Ensured { object, outcome: done.outcome() }),
             Err(EnsureError::Client(error)) => error,
-            outcome => return outcome,
+            Err(error) => return Err(error),
         };
-        // What was read was old, or is by now.
-        let is_contended =
-            if is_known { error.is_conflict() || error.is_not_found() } else { error.is_already_exists() };
+        // What was read was old, or is by now; or what was just created was changed before its status was written.
+        let is_contended = if is_known || done.is_created {
+            error.is_conflict() || error.is_not_found()
+        } else {
+            error.is_already_exists()
+        };
         tries += 1;
         if !is_contended || tries >= TRIES {
             return Err(error.into());
@@ -326,14 +350,35 @@ async fn ensure<K: Object>(
     }
 }
 
-async fn create<K: Object>(client: &Client, object: &K) -> Result<Ensured<K>, EnsureError> {
+/// What was written so far. A try that came half the way counts.
+#[derive(Default)]
+struct Done {
+    is_created: bool,
+    is_updated: bool,
+    is_status_updated: bool,
+}
+
+impl Done {
+    fn outcome(&self) -> EnsureOutcome {
+        match (self.is_updated, self.is_status_updated) {
+            _ if self.is_created => EnsureOutcome::Created,
+            (false, false) => EnsureOutcome::Unchanged,
+            (true, false) => EnsureOutcome::Updated,
+            (true, true) => EnsureOutcome::UpdatedStatus,
+            (false, true) => EnsureOutcome::UpdatedStatusOnly,
+        }
+    }
+}
+
+async fn create<K: Object>(client: &Client, object: &K, done: &mut Done) -> Result<Arc<K>, EnsureError> {
     let mut created = client.create(object).await?;
+    done.is_created = true;
     // A server with a status subresource ignores the status of what is created.
     let wanted = Comparison::new(object)?;
     if wanted.has_status() && Comparison::new(&created)?.status() != wanted.status() {
         created = write_status(client, &created, wanted.status().clone()).await?;
     }
-    Ok(Ensured { object: Arc::new(created), outcome: EnsureOutcome::Created })
+    Ok(Arc::new(created))
 }
 
 async fn bring_about<K: Object>(
@@ -341,17 +386,17 @@ async fn bring_about<K: Object>(
     write: Write,
     known: Arc<K>,
     changed: K,
-) -> Result<Ensured<K>, EnsureError> {
+    done: &mut Done,
+) -> Result<Arc<K>, EnsureError> {
     // Most of the time nothing changes, and then nothing more than this is done.
     if serde_json::to_vec(&*known).map_err(PatchError::from)?
         == serde_json::to_vec(&changed).map_err(PatchError::from)?
     {
-        return Ok(Ensured { object: known, outcome: EnsureOutcome::Unchanged });
+        return Ok(known);
     }
     let (old, new) = (Comparison::new(&*known)?, Comparison::new(&changed)?);
-    let (differs, status_differs) = (!old.is_same_but_status(&new), !old.is_same_status(&new));
     let mut object = known;
-    if differs {
+    if !old.is_same_but_status(&new) {
         object = Arc::new(match write {
             Write::Update => client.update(&changed).await?,
             Write::Patch => {
@@ -359,17 +404,13 @@ async fn bring_about<K: Object>(
                 client.patch(&object_key(&*object), &patch).await?
             }
         });
+        done.is_updated = true;
     }
-    if status_differs {
+    if !old.is_same_status(&new) {
         object = Arc::new(write_status(client, &*object, new.status().clone()).await?);
+        done.is_status_updated = true;
     }
-    let outcome = match (differs, status_differs) {
-        (false, false) => EnsureOutcome::Unchanged,
-        (true, false) => EnsureOutcome::Updated,
-        (true, true) => EnsureOutcome::UpdatedStatus,
-        (false, true) => EnsureOutcome::UpdatedStatusOnly,
-    };
-    Ok(Ensured { object, outcome })
+    Ok(object)
 }
 
 /// Makes the status of an object what it should be, if it is still the version that it was.

@@ -13,7 +13,7 @@ use bowline_cache::object_key;
 use kube::Resource;
 use serde_json::json;
 
-use crate::{BoxError, Client, ClientError, Object, Patch, PatchError};
+use crate::{AsObject, BoxError, Client, ClientError, Object, Patch, PatchError};
 pub use registry::{Finalized, Finalizer, FinalizerFuture, Finalizers, InvalidFinalizer};
 
 /// How often a write is tried that others get in the way of.
@@ -40,7 +40,7 @@ pub enum FinalizerError {
     /// The finalizers of the object could not be written.
     #[error("finalizer {key}: {source}")]
     Client {
-        /// The finalizer.
+        /// The finalizer, or those that were to be put on.
         key: String,
         /// What went wrong.
         #[source]
@@ -83,8 +83,8 @@ pub fn remove(object: &mut impl Resource, finalizer: &str) -> bool {
 
 /// Whether an object has a finalizer.
 #[must_use]
-pub fn contains(object: &impl Resource, finalizer: &str) -> bool {
-    object.meta().finalizers.iter().flatten().any(|it| it == finalizer)
+pub fn contains<K: Resource>(object: &impl AsObject<K>, finalizer: &str) -> bool {
+    object.as_object().meta().finalizers.iter().flatten().any(|it| it == finalizer)
 }
 
 /// Puts a finalizer on an object in the API server, and returns it as the server has it; the same object, without a request, if

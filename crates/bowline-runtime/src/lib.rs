@@ -17,6 +17,7 @@ mod journal;
 pub mod leader_election;
 mod mapper;
 mod metrics;
+mod object;
 pub mod ownership;
 pub mod predicate;
 mod reconciler;
@@ -49,6 +50,7 @@ pub use events::{
 pub use journal::{Journal, Outcome, Run, Runs};
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::Metrics;
+pub use object::AsObject;
 pub use reconciler::{IntoReconciler, ObjectReconciler, Reconciler};
 pub use request::Request;
 pub use scheme::{Decoded, Scheme, SchemeError};

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 use kube::core::{NamespaceResourceScope, ObjectMeta};
 
-use crate::ToReference;
+use crate::{AsObject, ToReference};
 pub use claim::{Claim, ClaimError, ClaimFailure, Claimed};
 
 /// Why an object cannot be owned.
@@ -89,7 +89,7 @@ impl Owner {
     ///
     /// # Errors
     /// When the owner has no kind, name or uid.
-    pub fn controller(owner: &impl ToReference) -> Result<Self, OwnershipError> {
+    pub fn controller<O: ToReference>(owner: &impl AsObject<O>) -> Result<Self, OwnershipError> {
         let mut plain = Self::plain(owner)?;
         plain.reference.controller = Some(true);
         plain.reference.block_owner_deletion = Some(true);
@@ -100,8 +100,9 @@ impl Owner {
     ///
     /// # Errors
     /// When the owner has no kind, name or uid.
-    pub fn plain(owner: &impl ToReference) -> Result<Self, OwnershipError> {
-        let ObjectReference { api_version, kind, name, namespace, uid, .. } = owner.to_reference();
+    pub fn plain<O: ToReference>(owner: &impl AsObject<O>) -> Result<Self, OwnershipError> {
+        let ObjectReference { api_version, kind, name, namespace, uid, .. } =
+            owner.as_object().to_reference();
         let shown = show(kind.as_deref(), namespace.as_deref(), name.as_deref());
         let wanted = |value: Option<String>, missing| {
             let value = value.filter(|value| !value.is_empty());
@@ -148,6 +149,12 @@ impl Owner {
         Ok(true)
     }
 
+    /// The controller that an object has.
+    pub(crate) fn controller_of<K: Resource>(child: &K) -> Option<Self> {
+        let reference = controller_of(child)?.clone();
+        Some(Self { reference, namespace: None })
+    }
+
     fn check(&self, child: &ObjectMeta, shown: &str) -> Result<(), OwnershipError> {
         let (owner, child_shown) = (|| self.to_string(), || shown.to_owned());
         if let Some(namespace) = &self.namespace {
@@ -186,8 +193,8 @@ impl fmt::Display for Owner {
 ///
 /// # Errors
 /// When the owner cannot own the child, or the child has another controller.
-pub fn set_controller_reference(
-    owner: &impl ToReference,
+pub fn set_controller_reference<O: ToReference>(
+    owner: &impl AsObject<O>,
     child: &mut impl Resource,
 ) -> Result<bool, OwnershipError> {
     Owner::controller(owner)?.set_on(child)
@@ -198,50 +205,62 @@ pub fn set_controller_reference(
 ///
 /// # Errors
 /// When the owner cannot own the child.
-pub fn set_owner_reference(
-    owner: &impl ToReference,
+pub fn set_owner_reference<O: ToReference>(
+    owner: &impl AsObject<O>,
     child: &mut impl Resource,
 ) -> Result<bool, OwnershipError> {
     Owner::plain(owner)?.set_on(child)
 }
 
 /// Removes the references of `child` to `owner`, whether that is its controller or not. Whether there was one.
-pub fn remove_owner_reference(owner: &impl ToReference, child: &mut impl Resource) -> bool {
-    let owner = owner.to_reference();
+pub fn remove_owner_reference<O: ToReference>(owner: &impl AsObject<O>, child: &mut impl Resource) -> bool {
+    let owner = owner.as_object().to_reference();
     remove(child, |reference| refers_to(reference, &owner))
 }
 
 /// Removes the reference of `child` to `owner` if that is its controller. Whether it was.
-pub fn remove_controller_reference(owner: &impl ToReference, child: &mut impl Resource) -> bool {
-    let owner = owner.to_reference();
+pub fn remove_controller_reference<O: ToReference>(
+    owner: &impl AsObject<O>,
+    child: &mut impl Resource,
+) -> bool {
+    let owner = owner.as_object().to_reference();
     remove(child, |reference| reference.controller == Some(true) && refers_to(reference, &owner))
 }
 
 /// Whether this very `owner` is one of the owners of `child`.
 #[must_use]
-pub fn has_owner_reference(owner: &impl ToReference, child: &impl Resource) -> bool {
-    let uid = owner.to_reference().uid;
-    let references = child.meta().owner_references.iter().flatten();
+pub fn has_owner_reference<O: ToReference, K: Resource>(
+    owner: &impl AsObject<O>,
+    child: &impl AsObject<K>,
+) -> bool {
+    let uid = owner.as_object().to_reference().uid;
+    let references = child.as_object().meta().owner_references.iter().flatten();
     uid.is_some_and(|uid| references.into_iter().any(|reference| reference.uid == uid))
 }
 
 /// Whether this very `owner` is the controller of `child`.
 #[must_use]
-pub fn is_controlled_by(child: &impl Resource, owner: &impl ToReference) -> bool {
-    let uid = owner.to_reference().uid;
+pub fn is_controlled_by<O: ToReference, K: Resource>(
+    child: &impl AsObject<K>,
+    owner: &impl AsObject<O>,
+) -> bool {
+    let uid = owner.as_object().to_reference().uid;
     controller_of(child).is_some_and(|controller| Some(&controller.uid) == uid.as_ref())
 }
 
 /// The reference to the controller of an object, if it has one.
 #[must_use]
-pub fn controller_of<K: Resource>(child: &K) -> Option<&OwnerReference> {
-    controller_in(child.meta())
+pub fn controller_of<'a, K: Resource + 'a>(child: &'a impl AsObject<K>) -> Option<&'a OwnerReference> {
+    controller_in(child.as_object().meta())
 }
 
 /// A new object of this name that `owner` controls, in its namespace if there are namespaces for its kind. It is not in the
 /// API server yet: give it to [`Client::ensure`](crate::Client::ensure), which takes what this returns as it is.
 ///
 /// If the owner is in no namespace and the child has to be in one, that is to be set.
+///
+/// An owner in an `Arc` is given as `&*owner`: only the child's type is to be written, `child::<Deployment>(…)`, so that it
+/// cannot be told from the argument what holds the owner.
 ///
 /// # Errors
 /// When the owner has no kind, name or uid, or is in a namespace and the kind is not.

@@ -77,7 +77,7 @@ pub async fn reconcile(ctx: Context, foo: Arc<Foo>) -> Result<Action> {
     let name = &foo.spec.deployment_name;
     if name.is_empty() {
         let message = "deploymentName must be set";
-        recorder.event(&*foo, EventType::Warning, "ErrDeploymentName", message);
+        recorder.event(&foo, EventType::Warning, "ErrDeploymentName", message);
         // Trying again does not help. When somebody changes the Foo, it is looked at again anyway.
         return Err(terminal(message));
     }
@@ -86,14 +86,14 @@ pub async fn reconcile(ctx: Context, foo: Arc<Foo>) -> Result<Action> {
     let deployment = match client.ensure(wanted, |deployment| shape(deployment, &foo)).await {
         Err(error) if error.is_not_controlled() => {
             let message = format!("Resource {name:?} already exists and is not managed by Foo");
-            recorder.event(&*foo, EventType::Warning, "ErrResourceExists", &message);
+            recorder.event(&foo, EventType::Warning, "ErrResourceExists", &message);
             return Err(Error::message(message));
         }
         ensured => ensured?,
     };
 
-    client.update_status(&*foo, |status| status.available_replicas = available(&deployment)).await?;
-    recorder.event(&*foo, EventType::Normal, "Synced", "Foo synced successfully");
+    client.update_status(&foo, |status| status.available_replicas = available(&deployment)).await?;
+    recorder.event(&foo, EventType::Normal, "Synced", "Foo synced successfully");
     Ok(Action::done())
 }
 

@@ -36,6 +36,8 @@ struct Inner {
     spawner: Spawner,
     deliveries: Vec<Arc<Delivery>>,
     host: String,
+    /// What tells its events from those that another names at the very same moment.
+    salt: u32,
     /// The number of the last event, which no other may have.
     last_number: AtomicU64,
     /// There is one while it runs.
@@ -162,8 +164,8 @@ impl Broadcaster {
         }
     }
 
-    /// The time as a number that no event had before: its nanoseconds, or a few more.
-    pub(super) fn next_number(&self, time: SystemTime) -> u64 {
+    /// The time as a number that no event had before: its nanoseconds, or a few more; and what no other broadcaster has.
+    pub(super) fn next_number(&self, time: SystemTime) -> String {
         let nanos = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or_default();
         let next = |last: u64| nanos.max(last.saturating_add(1));
@@ -171,7 +173,7 @@ impl Broadcaster {
             .inner
             .last_number
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-        next(last.unwrap_or_default())
+        format!("{:x}{:08x}", next(last.unwrap_or_default()), self.inner.salt)
     }
 
     fn scope(&self) -> MutexGuard<'_, Option<Scope>> {
@@ -232,9 +234,12 @@ impl BroadcasterBuilder {
             Arc::new(Delivery::new(sink, counters, outbox))
         });
         let deliveries = deliveries.collect();
+        // The upper bits are as good as any, and 32 are enough for those who name an event in the same nanosecond.
+        let salt = u32::try_from(clock.rng().next_u64() >> 32).unwrap_or_default();
         let inner = Inner {
             deliveries,
             host,
+            salt,
             last_number: AtomicU64::new(0),
             scope: Mutex::new(None),
             spawner: self.spawner,

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::EventRecord;
 use super::lru::Lru;
+use super::record::{LONGEST_NOTE, cut};
 
 /// What the note of a combined event begins with.
 const COMBINED: &str = "(combined from similar events): ";
@@ -137,6 +138,7 @@ impl Correlator {
         push(&mut key, &event.reason);
         if self.is_one_of_many(&key, &event.note, now) {
             event.note.insert_str(0, COMBINED);
+            event.note = cut(std::mem::take(&mut event.note), LONGEST_NOTE);
             push(&mut key, "combined");
             return Keys { source, series: key.into() };
         }

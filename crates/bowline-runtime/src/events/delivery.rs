@@ -1,9 +1,11 @@
 //! The task that writes to one sink what its outbox has.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Instant};
+use bowline_clock::{Clock, Instant, panic_message};
+use futures::FutureExt as _;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +52,8 @@ impl Delivery {
     /// Writes what there is to write until it is to stop, and then what is left, with one try each.
     pub(super) async fn run(self: Arc<Self>, clock: Clock, stop: CancellationToken) {
         loop {
+            // Also while there is always something to write.
+            self.look_after_series(clock.now());
             let letter = self.outbox().take();
             if let Some(letter) = letter {
                 let is_taken = self.deliver(&letter.event, letter.earlier, &clock, &stop).await;
@@ -67,15 +71,29 @@ impl Delivery {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.wake.notified() => {}
-                () = clock.sleep_until(next_look.unwrap_or(Instant::MAX)) => {
-                    self.outbox().look_after_series(clock.now());
-                }
+                () = clock.sleep_until(next_look.unwrap_or(Instant::MAX)) => {}
             }
+        }
+    }
+
+    fn look_after_series(&self, now: Instant) {
+        let mut outbox = self.outbox();
+        if outbox.next_look().is_some_and(|look| look <= now) {
+            outbox.look_after_series(now);
         }
     }
 
     fn finish(&self, letter: &Letter, is_taken: bool, now: Instant) {
         self.outbox().done(letter, is_taken, now);
+    }
+
+    /// One try. A sink that panics refuses this event, and is given the next.
+    async fn write(&self, event: &EventRecord, earlier: bool) -> Result<(), SinkError> {
+        let write = AssertUnwindSafe(async { self.sink.write(event, earlier).await });
+        write.catch_unwind().await.unwrap_or_else(|panic| {
+            let problem = format!("it panicked: {}", panic_message(&*panic));
+            Err(SinkError::Refused(problem.into()))
+        })
     }
 
     /// Whether the sink took the event.
@@ -90,7 +108,7 @@ impl Delivery {
         loop {
             // Who is to stop while a try is under way makes it the last, and who waits for the next makes it at once.
             let is_stopping = stop.is_cancelled();
-            let outcome = match clock.timeout(PATIENCE, self.sink.write(event, earlier)).await {
+            let outcome = match clock.timeout(PATIENCE, self.write(event, earlier)).await {
                 Ok(outcome) => outcome,
                 Err(elapsed) => Err(SinkError::Away(elapsed.into())),
             };

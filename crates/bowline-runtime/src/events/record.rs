@@ -11,6 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectMeta;
 
+/// The API refuses longer ones.
+pub(super) const LONGEST_WORD: usize = 128;
+pub(super) const LONGEST_NOTE: usize = 1024;
+
 /// Whether people should worry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
@@ -127,8 +131,8 @@ impl EventRecord {
 }
 
 /// `object.number`, as Kubernetes names events; a random name if that is none that an event may have.
-pub(super) fn event_name(object: &str, number: u64, rng: &Rng) -> String {
-    let name = format!("{object}.{number:x}");
+pub(super) fn event_name(object: &str, number: &str, rng: &Rng) -> String {
+    let name = format!("{object}.{number}");
     if name_is_dns_subdomain(&name, false).is_empty() {
         return name;
     }

@@ -6,25 +6,23 @@ use std::sync::Arc;
 use bowline_machinery::validate_qualified_name;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::record::{cut, event_name};
+use super::record::{LONGEST_NOTE, LONGEST_WORD, cut, event_name};
 use super::{Broadcaster, EventRecord, EventType, ToReference};
-
-/// The API refuses longer ones.
-const LONGEST_WORD: usize = 128;
-const LONGEST_NOTE: usize = 1024;
+use crate::AsObject;
 
 /// Tells people about objects, through `Event`s. A clone is the same recorder.
 ///
 /// It never waits and never fails: what cannot be written is logged and counted by the [`Broadcaster`].
 ///
 /// ```no_run
+/// use std::sync::Arc;
 /// use bowline_runtime::{Cluster, EventType, NewEvent};
 /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 ///
-/// fn tell(cluster: &Cluster, deployment: &Deployment, pod: &Pod) {
+/// fn tell(cluster: &Cluster, deployment: Arc<Deployment>, pod: &Pod) {
 ///     let recorder = cluster.recorder("web-controller");
-///     recorder.event(deployment, EventType::Normal, "Synced", "all is as it should be");
-///     recorder.record(deployment, NewEvent::warning("PodLost", "a pod is gone").action("Watch").related(pod));
+///     recorder.event(&deployment, EventType::Normal, "Synced", "all is as it should be");
+///     recorder.record(&deployment, NewEvent::warning("PodLost", "a pod is gone").action("Watch").related(pod));
 /// }
 /// ```
 #[derive(Clone)]
@@ -68,8 +66,8 @@ impl NewEvent {
     }
 
     /// Another object that has to do with it. Default: none.
-    pub fn related(mut self, object: &impl ToReference) -> Self {
-        self.related = Some(object.to_reference());
+    pub fn related<K: ToReference>(mut self, object: &impl AsObject<K>) -> Self {
+        self.related = Some(object.as_object().to_reference());
         self
     }
 }
@@ -91,9 +89,9 @@ impl Recorder {
     /// Tells something about an object.
     ///
     /// `reason` is one word for machines, in `UpperCamelCase`; `note` is for people.
-    pub fn event(
+    pub fn event<K: ToReference>(
         &self,
-        object: &impl ToReference,
+        object: &impl AsObject<K>,
         event_type: EventType,
         reason: impl Into<String>,
         note: impl Into<String>,
@@ -102,8 +100,8 @@ impl Recorder {
     }
 
     /// Tells something about an object, with everything that can be said.
-    pub fn record(&self, object: &impl ToReference, event: NewEvent) {
-        self.record_about(object.to_reference(), event);
+    pub fn record<K: ToReference>(&self, object: &impl AsObject<K>, event: NewEvent) {
+        self.record_about(object.as_object().to_reference(), event);
     }
 
     /// Tells something about what a reference refers to: an object that is not at hand, or a part of one.
@@ -113,9 +111,11 @@ impl Recorder {
         let clock = self.broadcaster.clock();
         let time = clock.wall();
         let number = self.broadcaster.next_number(time);
+        let about = regarding.name.as_deref().unwrap_or_default();
+        let name = event_name(about, &number, clock.rng());
         let reason = cut(event.reason, LONGEST_WORD);
         self.broadcaster.record(EventRecord {
-            name: event_name(regarding.name.as_deref().unwrap_or_default(), number, clock.rng()),
+            name,
             namespace: regarding
                 .namespace
                 .clone()

@@ -8,7 +8,7 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 ///
 /// That is every typed object and its metadata by itself, and a dynamic object or the metadata of one, whose `types` are
 /// set: those that come from the API server or from a cache.
-pub trait ToReference {
+pub trait ToReference: Resource {
     /// Kind, namespace, name, uid and resource version, as far as the object has them.
     fn to_reference(&self) -> ObjectReference;
 }

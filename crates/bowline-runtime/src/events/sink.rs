@@ -32,7 +32,7 @@ pub trait Sink: Send + Sync + 'static {
     /// write.
     ///
     /// # Errors
-    /// [`SinkError::Away`] is tried again later; the others are not.
+    /// [`SinkError::Away`] is tried again later; the others are not. A panic is taken for [`SinkError::Refused`].
     fn write<'a>(&'a self, event: &'a EventRecord, earlier: bool) -> SinkFuture<'a>;
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bowline_cache::object_key;
 use bowline_machinery::validate_qualified_name;
 
-use super::{FinalizerError, attach, contains, detach};
+use super::{FinalizerError, add, contains, detach, write};
 use crate::{BoxError, Client, Object};
 
 /// What a finalizer does.
@@ -117,7 +117,7 @@ impl<K: Object> Finalizers<K> {
 
     /// Does for an object what is due.
     ///
-    /// - One that **lives** gets the finalizers that it has not, before anything else is done for it: what is made for an
+    /// - One that **lives** gets the finalizers that it has not, in one write, before anything else is done for it: what is made for an
     ///   object without them may be left behind.
     /// - One that is **being deleted** has those run that it still has, in order, each taken off before the next is run. The
     ///   first that fails ends it: a later one may need what an earlier one cleans up. Those that are not registered here are
@@ -129,13 +129,10 @@ impl<K: Object> Finalizers<K> {
     pub async fn run(&self, client: &Client, object: &Arc<K>) -> Result<Finalized<K>, FinalizerError> {
         let mut object = Arc::clone(object);
         if object.meta().deletion_timestamp.is_none() {
-            for (key, _) in &self.entries {
-                object = attach(client, &object, key).await?;
-            }
-            return Ok(Finalized::Alive(object));
+            return Ok(Finalized::Alive(self.attach(client, object).await?));
         }
         for (key, finalizer) in &self.entries {
-            if !contains(&*object, key) {
+            if !contains(&object, key) {
                 continue;
             }
             finalizer.finalize(client, &object).await.map_err(|source| FinalizerError::Failed {
@@ -149,6 +146,19 @@ impl<K: Object> Finalizers<K> {
             }
         }
         Ok(Finalized::Done)
+    }
+
+    /// Puts on what is missing, in one write.
+    async fn attach(&self, client: &Client, object: Arc<K>) -> Result<Arc<K>, FinalizerError> {
+        let keys = || self.entries.iter().map(|(key, _)| &**key);
+        let missing: Vec<_> = keys().filter(|key| !contains(&object, key)).collect();
+        if missing.is_empty() {
+            return Ok(object);
+        }
+        // All are looked at again after a conflict: another may have taken one off.
+        let change = |object: &mut K| keys().filter(|key| add(object, key)).count() > 0;
+        let changed = write(client, &object, &missing.join(", "), change).await?;
+        Ok(changed.unwrap_or(object))
     }
 }
 

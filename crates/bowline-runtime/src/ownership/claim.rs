@@ -1,5 +1,6 @@
 //! Which objects belong to an owner by their labels: orphans are adopted, and what does not match any more is released.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bowline_cache::object_key;
@@ -8,7 +9,7 @@ use kube::core::ObjectMeta;
 use serde_json::json;
 
 use super::{Owner, OwnershipError, controller_of};
-use crate::{Client, ClientError, Object, Patch, PatchError};
+use crate::{AsObject, Client, ClientError, Object, Patch, PatchError};
 
 /// Claims objects for an owner, as the controllers of Kubernetes do.
 ///
@@ -57,17 +58,19 @@ pub struct Claimed<K> {
     pub released: usize,
 }
 
-/// Why not everything could be claimed. What could is claimed all the same.
+/// Why not everything could be claimed. What could is claimed all the same, and is here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[error("{owner} could not claim {} of {given} objects: {}", .errors.len(), describe(.errors))]
-pub struct ClaimError {
+pub struct ClaimError<K> {
     /// Who was to own them.
     pub owner: String,
     /// How many there were.
     pub given: usize,
     /// What went wrong, with the object.
     pub errors: Vec<(String, ClaimFailure)>,
+    /// What belongs to the owner all the same.
+    pub claimed: Claimed<K>,
 }
 
 /// Why one object could not be claimed.
@@ -100,8 +103,9 @@ impl<'a, O: Object> Claim<'a, O> {
     ///
     /// # Errors
     /// When the owner has no name or uid.
-    pub fn new(owner: &'a O, selector: LabelSelector) -> Result<Self, OwnershipError> {
-        Ok(Self { object: owner, owner: Owner::controller(owner)?, selector, may_adopt: true })
+    pub fn new(owner: &'a impl AsObject<O>, selector: LabelSelector) -> Result<Self, OwnershipError> {
+        let object = owner.as_object();
+        Ok(Self { object, owner: Owner::controller(object)?, selector, may_adopt: true })
     }
 
     /// Whether orphans are adopted. Default: yes.
@@ -115,19 +119,18 @@ impl<'a, O: Object> Claim<'a, O> {
     /// An object that is gone meanwhile is no error.
     ///
     /// # Errors
-    /// When some objects could not be adopted or released. The others were.
+    /// When some objects could not be adopted or released. The others were: the error has them.
     pub async fn claim<K: Object>(
         &self,
         client: &Client,
         objects: impl IntoIterator<Item = Arc<K>>,
-    ) -> Result<Claimed<K>, ClaimError> {
+    ) -> Result<Claimed<K>, ClaimError<K>> {
         let mut claimed = Claimed { objects: Vec::new(), adopted: 0, released: 0 };
         let (mut errors, mut given) = (Vec::new(), 0);
         let mut owner_check: Option<Result<(), String>> = None;
         for object in objects {
             given += 1;
-            let outcome = match self.decide(object.meta(), controller_of(&*object).map(|it| it.uid.as_str()))
-            {
+            let outcome = match self.decide(object.meta(), controller_of(&object).map(|it| it.uid.as_str())) {
                 Decision::Leave => continue,
                 Decision::Keep => {
                     claimed.objects.push(object);
@@ -156,12 +159,11 @@ impl<'a, O: Object> Claim<'a, O> {
         if errors.is_empty() {
             return Ok(claimed);
         }
-        Err(ClaimError { owner: self.owner.to_string(), given, errors })
+        Err(ClaimError { owner: self.owner.to_string(), given, errors, claimed })
     }
 
     fn decide(&self, child: &ObjectMeta, controller: Option<&str>) -> Decision {
-        let labels = child.labels.clone().unwrap_or_default();
-        let is_match = self.selector.matches(&labels);
+        let is_match = self.selector.matches(child.labels.as_ref().unwrap_or(&BTreeMap::new()));
         let is_going = self.object.meta().deletion_timestamp.is_some();
         match controller {
             Some(uid) if uid != self.owner.reference.uid => Decision::Leave,

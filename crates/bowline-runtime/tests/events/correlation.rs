@@ -1,10 +1,17 @@
 //! What becomes of many events that are alike.
 
 use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_apiserver::Verb;
-use bowline_runtime::{ApiSink, Broadcaster, CorrelatorOptions, EventApi, EventType};
+use bowline_clock::Clock;
+use bowline_runtime::{
+    ApiSink, Broadcaster, CorrelatorOptions, EventApi, EventRecord, EventType, NewEvent, Repeats, Sink,
+    SinkFuture,
+};
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
 
 use crate::world::{World, counts};
@@ -120,6 +127,86 @@ fn ten_different_notes_are_combined() {
         world.settle().await;
         assert_eq!(world.events().await.len(), 11, "what was told apart still is, and so are other reasons");
     });
+}
+
+#[test]
+fn a_combined_note_is_never_longer_than_the_api_takes() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        for api in [EventApi::EventsV1, EventApi::CoreV1] {
+            let events =
+                Broadcaster::builder(&world.spawner()).sink(ApiSink::new(world.client.clone()).api(api));
+            let cluster = world.builder().events(events).build().unwrap();
+            cluster.start();
+            for number in 0..15 {
+                let note = format!("{number} {}", "é".repeat(1000));
+                cluster.recorder("test").event(&map, EventType::Warning, "Long", note);
+                world.pass(1).await;
+            }
+            assert_eq!(counts(&cluster).failed, 0, "{api:?}");
+            let _flushed = cluster.events().shutdown(Duration::from_secs(1)).await;
+        }
+        let events = world.events().await;
+        let notes = || events.iter().map(|it| it.note.as_deref().unwrap());
+        assert_eq!(notes().filter(|it| it.starts_with("(combined from similar events): ")).count(), 2);
+        assert!(notes().all(|it| (1020..=1024).contains(&it.len())));
+    });
+}
+
+#[test]
+fn series_are_finished_also_while_there_is_always_something_to_write() {
+    World::run(|world| async move {
+        let finished = Arc::new(AtomicBool::new(false));
+        let sink = Slow { clock: world.clock.clone(), finished: Arc::clone(&finished) };
+        let events = Broadcaster::builder(&world.spawner()).sink(sink);
+        let cluster = world.builder().events(events).build().unwrap();
+        cluster.start();
+        let recorder = cluster.recorder("test");
+        let about = |name: &str| ObjectReference { name: Some(name.to_owned()), ..Default::default() };
+        for _ in 0..5 {
+            recorder.record_about(about("series"), NewEvent::normal("Again", "and again"));
+            world.pass(2).await;
+        }
+        // Two events for every one that can be written: the sink never rests.
+        for number in 0..800 {
+            recorder.record_about(about(&number.to_string()), NewEvent::normal("Busy", "more"));
+            world.clock.sleep(Duration::from_millis(500)).await;
+        }
+        assert!(!finished.load(Ordering::Relaxed), "it waits its turn");
+        assert_eq!(cluster.events().counts()[0].1.dropped, 0);
+        world.pass(60).await;
+        for number in 800..1500 {
+            recorder.record_about(about(&number.to_string()), NewEvent::normal("Busy", "more"));
+            world.clock.sleep(Duration::from_secs(1)).await;
+        }
+        assert!(finished.load(Ordering::Relaxed));
+    });
+}
+
+/// Takes a second for every event, and knows when it has seen the last of the series.
+struct Slow {
+    clock: Clock,
+    finished: Arc<AtomicBool>,
+}
+
+impl Sink for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+
+    fn repeats(&self) -> Repeats {
+        Repeats::Series
+    }
+
+    fn write<'a>(&'a self, event: &'a EventRecord, _earlier: bool) -> SinkFuture<'a> {
+        Box::pin(async move {
+            self.clock.sleep(Duration::from_secs(1)).await;
+            if event.count == 5 {
+                self.finished.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        })
+    }
 }
 
 #[test]

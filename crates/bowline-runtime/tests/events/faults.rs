@@ -1,10 +1,11 @@
 //! The API server is away, slow, or says no.
 
 use std::num::NonZero;
+use std::time::Duration;
 
 use bowline_apiserver::{Verb, Verdict};
 use bowline_machinery::{GroupResource, Status};
-use bowline_runtime::{ApiSink, Broadcaster, EventType};
+use bowline_runtime::{ApiSink, Broadcaster, EventRecord, EventType, Sink, SinkFuture};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
@@ -48,6 +49,70 @@ fn the_recorder_under_an_event_storm_while_the_api_server_is_away() {
         assert_eq!((counts.failed, counts.filtered), (0, 0));
         assert_eq!(counts.recorded, 30_000);
     });
+}
+
+#[test]
+fn the_recorder_under_an_event_storm_while_the_api_server_is_there() {
+    World::run(|world| async move {
+        let cluster = world.cluster();
+        let recorder = cluster.recorder("test");
+        let mut maps = Vec::new();
+        for number in 0..1500 {
+            maps.push(world.map(&format!("map-{number}")).await);
+        }
+        for _ in 0..20 {
+            for some in maps.chunks(500) {
+                for map in some {
+                    recorder.event(map, EventType::Warning, "Storm", "it blows");
+                }
+                world.settle().await;
+            }
+        }
+        assert_eq!(world.calls().len(), 2 * 1500, "each is created, and patched when it becomes a series");
+        world.pass(7 * 60).await;
+        let events = world.events().await;
+        assert_eq!(events.len(), 1500);
+        assert!(events.iter().all(|event| event.series.as_ref().unwrap().count == 20), "the last count");
+        let counts = counts(&cluster);
+        assert_eq!((counts.dropped, counts.failed, counts.filtered), (0, 0, 0));
+        assert_eq!((counts.sent, counts.recorded), (3 * 1500, 30_000));
+    });
+}
+
+#[test]
+fn a_sink_that_panics_refuses_that_event_and_is_given_the_next() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let events =
+            Broadcaster::builder(&world.spawner()).sink(Panicking(ApiSink::new(world.client.clone())));
+        let cluster = world.builder().events(events).build().unwrap();
+        cluster.start();
+        for reason in ["AtOnce", "Later", "Never"] {
+            cluster.recorder("test").event(&map, EventType::Normal, reason, "told");
+        }
+        world.settle().await;
+        let (_, counts) = cluster.events().counts().remove(0);
+        assert_eq!((counts.failed, counts.sent, counts.retried), (2, 1, 0));
+        assert_eq!(world.events().await.len(), 1);
+        assert!(cluster.events().shutdown(Duration::from_secs(1)).await.is_complete());
+    });
+}
+
+/// Panics before it has a future, in it, or not at all.
+struct Panicking(ApiSink);
+
+impl Sink for Panicking {
+    fn name(&self) -> &'static str {
+        "panicking"
+    }
+
+    fn write<'a>(&'a self, event: &'a EventRecord, earlier: bool) -> SinkFuture<'a> {
+        assert_ne!(event.reason, "AtOnce", "a test panics");
+        Box::pin(async move {
+            assert_ne!(event.reason, "Later", "a test panics");
+            self.0.write(event, earlier).await
+        })
+    }
 }
 
 #[test]
@@ -229,16 +294,12 @@ struct Hanging {
     hangs: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
-impl bowline_runtime::Sink for Hanging {
+impl Sink for Hanging {
     fn name(&self) -> &'static str {
         "hanging"
     }
 
-    fn write<'a>(
-        &'a self,
-        event: &'a bowline_runtime::EventRecord,
-        earlier: bool,
-    ) -> bowline_runtime::SinkFuture<'a> {
+    fn write<'a>(&'a self, event: &'a EventRecord, earlier: bool) -> SinkFuture<'a> {
         if self.hangs.load(std::sync::atomic::Ordering::Relaxed) {
             return Box::pin(std::future::pending());
         }

@@ -1,8 +1,11 @@
 //! What an event looks like in the API server.
 
+use std::sync::Arc;
+
 use bowline_apiserver::Verb;
 use bowline_runtime::{ApiSink, Broadcaster, EventApi, EventType, NewEvent};
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
+use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::core::DynamicObject;
 use serde_json::json;
@@ -35,7 +38,9 @@ fn an_event_says_who_tells_what_about_which_object() {
         assert_eq!(event["eventTime"], "2030-01-01T00:00:00.000000Z");
         assert!(event.get("series").is_none());
         let name = event["metadata"]["name"].as_str().unwrap();
-        assert_eq!(name, format!("a.{:x}", 1_893_456_000_000_000_000_u64));
+        let (time, salt) = name.split_at(name.len() - 8);
+        assert_eq!(time, format!("a.{:x}", 1_893_456_000_000_000_000_u64));
+        assert!(u32::from_str_radix(salt, 16).is_ok(), "{name}");
     });
 }
 
@@ -53,6 +58,38 @@ fn events_of_one_moment_have_different_names() {
         assert_eq!(events.len(), 3);
         assert!(events.iter().all(|event| event.reporting_instance.as_deref() == Some("web-7")));
         assert!(events.iter().all(|event| event.action.as_deref() == Some("Counting")));
+    });
+}
+
+#[test]
+fn two_operators_that_tell_of_one_object_at_the_same_moment_are_both_heard() {
+    World::run(|world| async move {
+        let map = world.map("a").await;
+        let (first, second) = (world.cluster(), world.cluster());
+        first.recorder("first").event(&map, EventType::Normal, "Seen", "by the first");
+        second.recorder("second").event(&map, EventType::Normal, "Seen", "by the second");
+        world.settle().await;
+        first.recorder("first").event(&map, EventType::Normal, "Seen", "by the first");
+        world.settle().await;
+        let mut told: Vec<_> = world.events().await.into_iter().map(|it| (it.note, it.series)).collect();
+        told.sort_by(|one, other| one.0.cmp(&other.0));
+        let told: Vec<_> = told.iter().map(|(note, it)| (note.as_deref().unwrap(), it.is_some())).collect();
+        assert_eq!(told, [("by the first", true), ("by the second", false)]);
+    });
+}
+
+#[test]
+fn an_event_is_about_what_a_reconciler_holds() {
+    World::run(|world| async move {
+        let map = Arc::new(world.map("a").await);
+        let recorder = world.cluster().recorder("test");
+        recorder.event(&map, EventType::Normal, "Seen", "shared");
+        recorder.record(&*map, NewEvent::normal("Seen", "plain").related(&map));
+        world.settle().await;
+        let events = world.events().await;
+        let about = |event: &Event| event.regarding.as_ref().and_then(|it| it.uid.clone());
+        assert!(events.iter().all(|event| about(event) == map.metadata.uid));
+        assert_eq!(events.len(), 2);
     });
 }
 

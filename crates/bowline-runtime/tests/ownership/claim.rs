@@ -27,7 +27,7 @@ async fn claim(
     world: &World,
     owner: &ConfigMap,
     objects: Vec<Arc<ConfigMap>>,
-) -> Result<Claimed<ConfigMap>, ClaimError> {
+) -> Result<Claimed<ConfigMap>, ClaimError<ConfigMap>> {
     let claim = Claim::new(owner, LabelSelector::parse("app=web").expect("a selector")).expect("an owner");
     claim.claim(world.client(), objects).await
 }
@@ -60,11 +60,11 @@ fn orphans_that_match_are_adopted_and_children_that_do_not_are_released() {
         let claimed = claim(&world, &owner, all(&world).await).await.unwrap();
         assert_eq!(names(&claimed.objects), ["kept", "orphan"]);
         assert_eq!((claimed.adopted, claimed.released), (1, 1));
-        assert!(claimed.objects.iter().all(|map| is_controlled_by(&**map, &owner)), "as the server has them");
+        assert!(claimed.objects.iter().all(|map| is_controlled_by(map, &owner)), "as the server has them");
         assert_eq!(world.writes(), ["Patch configmaps", "Patch configmaps"]);
         let now = all(&world).await;
         let controllers: Vec<_> =
-            now.iter().map(|map| controller_of(&**map).map(|it| it.name.as_str())).collect();
+            now.iter().map(|map| controller_of(map).map(|it| it.name.as_str())).collect();
         assert_eq!(names(&now), ["kept", "left", "orphan", "other", "owner", "stranger", "theirs"]);
         assert_eq!(controllers, [Some("owner"), None, Some("owner"), None, None, None, Some("other")]);
         let again = claim(&world, &owner, now).await.unwrap();
@@ -132,7 +132,26 @@ fn an_object_that_is_gone_is_no_error_and_one_that_was_changed_or_made_again_is_
         let error = claim(&world, &owner, old).await.unwrap_err();
         let failed: Vec<_> = error.errors.iter().map(|(object, _)| object.as_str()).collect();
         assert_eq!(failed, ["default/again", "default/changed"]);
-        assert!(all(&world).await.iter().all(|map| controller_of(&**map).is_none()));
+        assert!(all(&world).await.iter().all(|map| controller_of(map).is_none()));
+    });
+}
+
+#[test]
+fn what_could_be_claimed_is_in_the_error() {
+    World::run(|world| async move {
+        let owner = world.map("owner", json!({})).await;
+        world.map("changed", web()).await;
+        owned(&world, &owner, "kept", web()).await;
+        world.map("orphan", web()).await;
+        owned(&world, &owner, "released", json!({})).await;
+        let objects = all(&world).await;
+        world.meddle("changed", [json!({"data": {"a": "b"}})]);
+        let error = claim(&world, &owner, objects).await.unwrap_err();
+        assert_eq!(error.errors.len(), 1);
+        assert_eq!(names(&error.claimed.objects), ["kept", "orphan"]);
+        assert_eq!((error.claimed.adopted, error.claimed.released), (1, 1));
+        let shared = bowline_runtime::Error::from(error);
+        assert!(shared.find::<ClaimError<ConfigMap>>().is_some(), "a reconciler gets at it");
     });
 }
 

@@ -1,13 +1,19 @@
 //! Objects that are to be there and to look so.
 
+use std::sync::Arc;
+
 use bowline_cache::{Kind, ObjectKey};
-use bowline_runtime::ownership::child;
-use bowline_runtime::{EnsureError, EnsureOutcome};
+use bowline_machinery::LabelSelector;
+use bowline_runtime::ownership::{
+    Claim, Owner, child, controller_of, has_owner_reference, is_controlled_by, remove_controller_reference,
+    remove_owner_reference, set_controller_reference, set_owner_reference,
+};
+use bowline_runtime::{EnsureError, EnsureOutcome, finalizer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use crate::world::World;
@@ -265,6 +271,91 @@ fn a_status_goes_through_its_subresource() {
         assert_eq!(both.status.as_ref().unwrap().observed_generation, Some(3));
         assert_eq!(both.spec.as_ref().unwrap().replicas, Some(5));
         assert_eq!(world.writes(), ["Patch deployments", "Patch deployments/status"]);
+    });
+}
+
+#[test]
+fn a_status_that_conflicts_after_the_object_was_written_does_not_hide_that_it_was() {
+    World::run(|world| async move {
+        let owner = world.map("owner", json!({})).await;
+        let deployments: Api<Deployment> = Api::namespaced(world.kube.clone(), "default");
+        let meddle = |writes: usize, value: &'static str| {
+            let deployments = deployments.clone();
+            world.before_write_after(writes, move || async move {
+                let patch = Patch::Merge(json!({"metadata": {"annotations": {"other": value}}}));
+                deployments.patch("web", &PatchParams::default(), &patch).await.expect("patched");
+            });
+        };
+        let ensure = async |replicas: i32| {
+            let desired = child::<Deployment>(&owner, "web");
+            let ensured = world.client().ensure(desired, |deployment| {
+                web(deployment);
+                deployment.spec.get_or_insert_default().replicas = Some(replicas);
+                deployment.status.get_or_insert_default().observed_generation = Some(i64::from(replicas));
+            });
+            ensured.await.unwrap()
+        };
+        meddle(1, "1");
+        let created = ensure(1).await;
+        assert_eq!(created.outcome(), EnsureOutcome::Created);
+        assert_eq!(created.annotations()["other"], "1", "what others wrote stays");
+        assert_eq!(created.status.as_ref().unwrap().observed_generation, Some(1));
+        let status = "Patch deployments/status";
+        assert_eq!(world.writes(), ["Create deployments", status, status]);
+        meddle(1, "2");
+        let updated = ensure(2).await;
+        assert_eq!(updated.outcome(), EnsureOutcome::UpdatedStatus);
+        assert_eq!(updated.status.as_ref().unwrap().observed_generation, Some(2));
+        assert_eq!(world.writes(), ["Patch deployments", status, status]);
+    });
+}
+
+#[test]
+fn what_is_created_or_updated_for_an_owner_is_its_own_unless_it_is_anothers() {
+    World::run(|world| async move {
+        let owner = Arc::new(world.map("owner", json!({})).await);
+        let other = world.map("other", json!({})).await;
+        let client = world.client();
+        for name in ["updated", "patched"] {
+            world.map(name, json!({})).await;
+        }
+        let desired = |name: &str| child::<ConfigMap>(&*owner, name);
+        // The change replaces all of it, and with it the owners.
+        let replace = |name: &'static str| move |map: &mut ConfigMap| *map = named(name);
+        let updated = client.create_or_update(desired("updated"), replace("updated")).await.unwrap();
+        assert!(is_controlled_by(&updated, &owner));
+        let patched = client.create_or_patch(desired("patched"), replace("patched")).await.unwrap();
+        assert!(is_controlled_by(&patched, &owner));
+        let created = client.create_or_update(desired("created"), replace("created")).await.unwrap();
+        assert!(is_controlled_by(&created, &owner));
+        world.writes();
+        let again = client.create_or_update(desired("updated"), replace("updated")).await.unwrap();
+        assert_eq!(again.outcome(), EnsureOutcome::Unchanged);
+        let theirs = child::<ConfigMap>(&other, "updated");
+        let error = client.create_or_update(theirs, set("theirs")).await.unwrap_err();
+        assert!(error.is_not_controlled(), "{error}");
+        let theirs = child::<ConfigMap>(&other, "patched");
+        assert!(client.create_or_patch(theirs, set("theirs")).await.unwrap_err().is_not_controlled());
+        assert!(world.writes().is_empty());
+    });
+}
+
+#[test]
+fn what_a_reconciler_holds_does_for_every_function_that_reads_an_object() {
+    World::run(|world| async move {
+        let owner = Arc::new(world.map("owner", json!({"finalizers": ["example.com/a"]})).await);
+        let mut map = named("a");
+        assert!(set_controller_reference(&owner, &mut map).unwrap());
+        assert!(remove_controller_reference(&owner, &mut map));
+        assert!(set_owner_reference(&owner, &mut map).unwrap() && has_owner_reference(&owner, &map));
+        assert!(remove_owner_reference(&owner, &mut map));
+        Owner::controller(&owner).unwrap().set_on(&mut map).unwrap();
+        let map = Arc::new(map);
+        assert!(is_controlled_by(&map, &owner) && controller_of(&map).is_some());
+        assert!(finalizer::contains(&owner, "example.com/a"));
+        assert!(Claim::new(&owner, LabelSelector::parse("a=b").unwrap()).is_ok());
+        let ensured = world.client().ensure(named("b"), set("1")).await.unwrap();
+        world.client().delete_object(&ensured.into_object()).await.unwrap();
     });
 }
 

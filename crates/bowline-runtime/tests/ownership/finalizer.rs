@@ -42,7 +42,7 @@ fn an_object_that_lives_gets_the_finalizers_and_one_that_has_them_is_not_written
         let map = Arc::new(world.map("m", json!({"finalizers": ["other.org/x"]})).await);
         let Finalized::Alive(map) = all.run(world.client(), &map).await.unwrap() else { panic!("it lives") };
         assert_eq!(finalizers(&map), ["other.org/x", "example.com/b", "example.com/a"]);
-        world.writes();
+        assert_eq!(world.writes(), ["Patch configmaps"], "all in one write");
         let Finalized::Alive(again) = all.run(world.client(), &map).await.unwrap() else {
             panic!("it lives")
         };
@@ -131,6 +131,24 @@ fn what_others_put_on_meanwhile_is_not_lost() {
         );
         let map = finalizer::detach(world.client(), &map, "example.com/a").await.unwrap().unwrap();
         assert_eq!(finalizers(&map), ["other.org/y", "other.org/x"]);
+    });
+}
+
+#[test]
+fn finalizers_that_are_put_on_together_survive_a_conflict_and_are_named_in_an_error() {
+    World::run(|world| async move {
+        let log = Log::default();
+        let all = Finalizers::new().register("example.com/a", logged(&log, "a")).unwrap();
+        let all = all.register("example.com/b", logged(&log, "b")).unwrap();
+        let all = all.register("example.com/c", logged(&log, "c")).unwrap();
+        let map = Arc::new(world.map("m", json!({"finalizers": ["example.com/b"]})).await);
+        world.meddle("m", (0..100).map(|number| json!({"data": {"x": number.to_string()}})));
+        let error = all.run(world.client(), &map).await.unwrap_err();
+        assert!(error.to_string().starts_with("finalizer example.com/a, example.com/c: patch "), "{error}");
+        // Another takes off the one that was there.
+        world.meddle("m", [json!({"metadata": {"finalizers": ["other.org/x"]}})]);
+        let Finalized::Alive(map) = all.run(world.client(), &map).await.unwrap() else { panic!("it lives") };
+        assert_eq!(finalizers(&map), ["other.org/x", "example.com/a", "example.com/b", "example.com/c"]);
     });
 }
 

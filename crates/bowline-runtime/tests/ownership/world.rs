@@ -125,7 +125,19 @@ impl World {
         &self,
         then: impl FnOnce() -> F + Send + 'static,
     ) {
-        self.gate.lock().meddling = vec![Box::new(move || Box::pin(then()))];
+        self.before_write_after(0, then);
+    }
+
+    /// Something happens after so many writes, before the next.
+    pub(crate) fn before_write_after<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        writes: usize,
+        then: impl FnOnce() -> F + Send + 'static,
+    ) {
+        let mut meddling: Vec<Then> = vec![Box::new(move || Box::pin(then()))];
+        meddling
+            .extend((0..writes).map(|_| Box::new(|| Box::pin(async {}) as HookFuture<'static, ()>) as Then));
+        self.gate.lock().meddling = meddling;
     }
 
     pub(crate) fn maps(&self) -> Api<ConfigMap> {

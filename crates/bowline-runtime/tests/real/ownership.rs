@@ -47,7 +47,7 @@ fn a_deployment_is_ensured_and_its_defaults_are_no_difference() {
         };
         let created = ensure(2).await;
         assert_eq!(created.outcome(), EnsureOutcome::Created);
-        assert!(is_controlled_by(&*created, &owner));
+        assert!(is_controlled_by(&created, &owner));
         let unchanged = ensure(2).await;
         assert_eq!(unchanged.outcome(), EnsureOutcome::Unchanged);
         assert_eq!(unchanged.resource_version(), created.resource_version());
@@ -137,7 +137,7 @@ fn orphans_are_adopted_children_released_and_other_versions_left_alone() {
         let maps = arm.client().live().list::<ConfigMap>(&query).await.unwrap();
         let controlled = |name: &str| {
             let map = maps.iter().find(|map| map.name_any() == name).expect("it is there");
-            controller_of(&**map).is_some()
+            controller_of(map).is_some()
         };
         assert_eq!((controlled("orphan"), controlled("left"), controlled("changed")), (true, false, false));
         let claimed = claim.claim(arm.client(), maps).await.unwrap();

@@ -76,7 +76,7 @@ fn a_deployment_that_is_deleted_comes_back() -> Result<()> {
     TestEnv::test(async |env| {
         start(&env).await?;
         let first = create(&env, "web", Some(2)).await?;
-        env.client().delete_object(&*first).await?;
+        env.client().delete_object(&first).await?;
         let second = env
             .wait_for::<Deployment>("web", |deployment| deployment.metadata.uid != first.metadata.uid)
             .await?;

@@ -20,7 +20,7 @@ fn a_deployment_comes_back_although_its_deletion_was_missed() -> Result<()> {
         let before = runs(&env, "web").len();
 
         outage.begins();
-        env.client().delete_object(&*first).await?;
+        env.client().delete_object(&first).await?;
         env.clock().sleep(Duration::from_secs(5)).await;
         // The server forgets what happened: whoever comes back has to list, and finds that something is missing.
         env.server().expect("it is embedded").compact();

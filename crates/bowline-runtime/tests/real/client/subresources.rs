@@ -110,10 +110,10 @@ fn a_status_that_is_the_same_is_not_written() {
         world.until("the kind is served", || async { client.create(&website).await.is_ok() }).await;
         let read = client.get::<Website>(&world.key("a")).await.unwrap();
         let written =
-            client.update_status(&*read, |status| status.visits = Some(1)).await.unwrap().expect("written");
+            client.update_status(&read, |status| status.visits = Some(1)).await.unwrap().expect("written");
         assert_eq!(written.status, Some(WebsiteStatus { visits: Some(1) }));
         assert!(client.update_status(&written, |status| status.visits = Some(1)).await.unwrap().is_none());
-        let stale = client.update_status(&*read, |status| status.visits = Some(2)).await.unwrap_err();
+        let stale = client.update_status(&read, |status| status.visits = Some(2)).await.unwrap_err();
         assert!(stale.is_conflict(), "{stale}");
         client
             .delete::<CustomResourceDefinition>(&bowline_cache::ObjectKey::cluster(
