@@ -6,6 +6,7 @@ mod order;
 mod outcomes;
 mod panics;
 mod scale;
+mod stress;
 mod triggers;
 mod trouble;
 mod watches;

@@ -129,15 +129,52 @@ impl Log {
     }
 }
 
+impl Log {
+    /// A log, and what writes to it.
+    fn new() -> (Self, impl tracing::Subscriber + Send + Sync) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        (log, subscriber)
+    }
+}
+
+#[test]
+fn what_a_controller_waits_for_is_logged_again_and_a_stop_that_left_only_what_waits_is_no_warning() {
+    let (log, subscriber) = Log::new();
+    let _another = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    World::run(5, |world| async move {
+        world.forbid("configmaps");
+        let later = |_: Context, _: Request| async {
+            Ok::<_, Error>(Action::requeue_after(Duration::from_secs(3600)))
+        };
+        let controller = world.cluster.controller::<ConfigMap>().sync_timeout(Duration::from_mins(5));
+        let controller = controller.build(later).unwrap();
+        controller.start().unwrap();
+        let waits = || log.lines("a controller still waits for what it watches");
+        for (seconds, lines) in [(9, 0), (2, 1), (58, 1), (2, 2), (60, 3)] {
+            world.clock.sleep(Duration::from_secs(seconds)).await;
+            assert_eq!(waits().len(), lines, "{:?}", waits());
+        }
+        assert!(waits()[2].contains("configmaps is forbidden"), "{:?}", waits());
+        world.heal();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.settle().await;
+        assert_eq!(controller.stop().await.unwrap().waiting(), 1);
+        let stopped = log.lines("stopped controller=");
+        assert!(stopped.len() == 1 && stopped[0].contains(" INFO "), "{stopped:?}");
+    });
+}
+
 #[test]
 fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and_the_triggers() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing_subscriber::filter::LevelFilter::INFO)
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
+    let (log, subscriber) = Log::new();
     // With one subscriber alone, a test on another thread that has none could switch a span off for all.
     let _another = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
     let _guard = tracing::subscriber::set_default(subscriber);

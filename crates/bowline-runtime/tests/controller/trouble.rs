@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_runtime::{Action, Change, Context, ControllerError, Error, Request, Watch, handler, source};
+use bowline_cache::{CacheOptions, Settings};
+use bowline_runtime::{
+    Action, Change, Cluster, Context, ControllerError, Error, Request, Watch, handler, source,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -13,7 +16,7 @@ use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::world::{World, nothing, noting};
+use crate::world::{World, line, nothing, noting};
 
 #[test]
 fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it_waits_for() {
@@ -52,6 +55,49 @@ fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it
         assert_eq!(world.watches("configmaps"), 1, "controllers share a watch");
         world.touch("a", "1").await;
         world.until("the other goes on", || notes.len() == 2).await;
+        world.settle().await;
+        // What had begun before is watched once, not twice.
+        let runs = world.cluster.journal().runs();
+        let runs: Vec<_> = runs.iter().filter(|run| &*run.controller == "secret").map(line).collect();
+        assert_eq!(runs, ["default/a: done (ConfigMap found)", "default/a: done (ConfigMap updated)"],);
+        assert!(world.cluster.cache().stats().iter().all(|(_, stats)| stats.handlers <= 2));
+    });
+}
+
+#[test]
+fn a_controller_that_cannot_watch_one_thing_leaves_no_watch_of_another_behind() {
+    World::run(5, |world| async move {
+        let options = CacheOptions::new().settings(Settings::new().labels("!!"));
+        let broken = Cluster::builder(&world.scope().spawner(), world.client.clone()).cache(options);
+        let broken = broken.build().unwrap();
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .watches(Watch::new(source::kind::<Secret>().in_cluster(&broken), handler::object()))
+            .build(nothing)
+            .unwrap();
+        for _ in 0..2 {
+            controller.start().unwrap();
+            let error = controller.ended().await.unwrap_err();
+            assert!(matches!(&error, ControllerError::Watch { watch, .. } if watch == "Secret"), "{error}");
+            assert!(world.cluster.cache().stats().is_empty(), "{:?}", world.cluster.cache().stats());
+            assert!(!controller.is_running() && controller.waiting_for().is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_controller_may_wait_as_long_as_it_takes() {
+    World::run(6, |world| async move {
+        world.forbid("configmaps");
+        let controller =
+            world.cluster.controller::<ConfigMap>().sync_timeout(Duration::MAX).build(nothing).unwrap();
+        controller.start().unwrap();
+        world.clock.sleep(Duration::from_hours(48)).await;
+        assert!(controller.is_running() && !controller.is_ready());
+        assert_eq!(controller.waiting_for().len(), 1);
+        world.heal();
+        controller.ready().await.unwrap();
     });
 }
 
