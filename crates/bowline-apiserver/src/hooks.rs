@@ -39,7 +39,7 @@ pub struct Call {
     pub namespace: Option<String>,
     /// Of the object.
     pub name: Option<String>,
-    /// Whether nothing is to be stored.
+    /// Whether the parameters say that nothing is to be stored. A deletion with a body says so there.
     pub dry_run: bool,
 }
 

@@ -71,6 +71,8 @@ struct Entry {
     users: usize,
     /// Whether it stays when its last user is gone.
     is_kept: bool,
+    /// Whether it stays because it was read.
+    is_read: bool,
     /// Cancelled when it leaves the cache.
     gone: CancellationToken,
 }
@@ -128,6 +130,15 @@ impl InformerCache {
         let removed = self.inner.take_out(kind);
         join_all(removed.iter().map(|informer| informer.stop())).await;
         !removed.is_empty()
+    }
+
+    /// Forgets that objects of a kind in its form were read: its informer ends if nobody uses it, or when nobody does. The
+    /// next read begins anew.
+    pub fn release<K>(&self, kind: &Kind<K>)
+    where
+        K: Resource + Send + Sync + 'static,
+    {
+        drop(self.inner.release(kind));
     }
 
     /// Adds an index to the informer of a kind, by which [`list`](Self::list) finds objects. The informer stays from now
@@ -316,6 +327,12 @@ impl InformerCache {
     }
 }
 
+impl Entry {
+    fn is_needed(&self) -> bool {
+        self.users > 0 || self.is_kept || self.is_read
+    }
+}
+
 impl State {
     fn start_all(&self) {
         for entry in self.informers.values() {
@@ -372,7 +389,7 @@ impl Inner {
         // Where a read may not make an informer, it does not decide how long one stays either.
         let keep = !self.options.fails_on_missing;
         let entry = self.entry(&mut state, kind, &id, resolved)?;
-        entry.is_kept |= keep;
+        entry.is_read |= keep;
         let readable = Readable { id, informer: entry.informer.clone(), gone: entry.gone.clone() };
         if keep {
             state.read.push(readable.clone());
@@ -400,6 +417,7 @@ impl Inner {
                 informer: Arc::new(informer),
                 users: 0,
                 is_kept: false,
+                is_read: false,
                 gone: CancellationToken::new(),
             };
             state.informers.insert(id.clone(), entry);
@@ -446,7 +464,7 @@ impl Inner {
         }
         let Some(entry) = state.informers.get_mut(id) else { return };
         entry.users -= 1;
-        if entry.users > 0 || entry.is_kept {
+        if entry.is_needed() {
             return;
         }
         gone.cancel();
@@ -454,6 +472,17 @@ impl Inner {
         drop(state);
         // Ends its tasks, unless somebody still has it.
         drop(entry);
+    }
+
+    /// Informers are not kept for reads; gives those that nobody needs, whose tasks end with them.
+    fn release<K: 'static>(&self, kind: &Kind<K>) -> Vec<Entry> {
+        let mut state = self.lock();
+        state.read.retain(|readable| !readable.id.is_of(kind));
+        let released = state.informers.extract_if(.., |id, entry| {
+            entry.is_read &= !id.is_of(kind);
+            id.is_of(kind) && !entry.is_needed()
+        });
+        released.inspect(|(_, entry)| entry.gone.cancel()).map(|(_, entry)| entry).collect()
     }
 
     /// Forgets the informers of a kind in its form.

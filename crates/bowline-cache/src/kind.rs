@@ -190,7 +190,8 @@ impl<K> Kind<K> {
 }
 
 /// What serde says, without the values that it found: they may be secrets, and this is logged.
-fn without_texts(message: &str) -> String {
+#[must_use]
+pub fn without_texts(message: &str) -> String {
     let mut message = message.to_owned();
     for before in ["unknown variant `", "integer `", "floating point `", "boolean `", "character `"] {
         if let Some(start) = message.find(before).map(|at| at + before.len())

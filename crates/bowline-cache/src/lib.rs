@@ -34,7 +34,7 @@ pub use informer_cache::{
     Settings,
 };
 pub use key::object_key;
-pub use kind::{DecodeError, Form, Kind};
+pub use kind::{DecodeError, Form, Kind, without_texts};
 pub use list_watch::{
     ByteStream, ClientListWatch, ListOptions, ListWatch, ListWatchError, ListWatchFuture, Selectors,
     WatchOptions,

@@ -22,7 +22,7 @@ use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, Watc
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use bowline_machinery::ObjectKey;
-pub(crate) use decoder::{Decoder, Transform};
+pub(crate) use decoder::{Decoded, Decoder, Transform};
 use decoder::{Late, Listed};
 pub(crate) use health::Health;
 pub use health::Phase;
@@ -551,7 +551,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                 }
                 WatchFrame::Error(status) => return Err(ListWatchError::Status(status)),
             };
+            let is_unreadable = matches!(delta, None | Some(Delta::Gone(_)));
             deltas.extend(delta);
+            // What cannot be read has no version to go by, and nobody is to wait for it.
+            if let Some(version) = self.version.as_ref().filter(|_| is_unreadable) {
+                deltas.push(Delta::Bookmark { part: self.part, resource_version: version.clone() });
+            }
         }
         Ok(())
     }

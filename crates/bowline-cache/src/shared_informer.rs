@@ -3,6 +3,8 @@
 
 mod applying;
 mod builder;
+mod listening;
+mod observed;
 mod sync;
 
 use std::fmt;
@@ -20,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::delta_fifo::{Delta, DeltaFifo};
-use crate::event::Event;
 use crate::handler::Handler;
 use crate::indexer::Indexer;
 use crate::key::object_key;
@@ -31,7 +32,7 @@ use crate::listener::{Listener, Registration, Subscription};
 use crate::lister::Lister;
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
-use crate::reflector::{Decoder, ErrorHook, Health, Phase, Reflector, Settings};
+use crate::reflector::{Decoded, Decoder, ErrorHook, Health, Phase, Reflector, Settings};
 use crate::set_aside::SetAside;
 use applying::Applying;
 use bowline_machinery::ObjectKey;
@@ -97,6 +98,9 @@ struct Part {
     reflecting: tokio::sync::Mutex<()>,
     /// When all of it has to be listed again.
     again: Notify,
+    /// The version up to which it is applied, as a number, so that whoever asks for it does not wait for what is being
+    /// applied. Zero until it was listed, and where versions are no numbers. It is set when the indexer has it all.
+    reached: AtomicU64,
 }
 
 /// Who is told, and since when. Whoever holds its lock keeps changes from being applied.
@@ -355,9 +359,18 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         let Some(part) = self.shared.parts.iter().position(|part| part.namespaces.contains(key)) else {
             return false;
         };
-        let reached =
-            self.shared.lock().versions[part].as_ref().and_then(|reached| reached.parse::<u64>().ok());
-        reached.is_some_and(|reached| reached >= version)
+        let reached = self.shared.parts[part].reached.load(Ordering::Acquire);
+        reached > 0 && reached >= version
+    }
+
+    /// An object of its bytes, as this informer would have it: transformed, and without what it leaves away. None if it
+    /// cannot be read, and it is set aside then.
+    #[must_use]
+    pub fn decode(&self, object: &[u8], scratch: &mut Vec<u8>) -> Option<Arc<K>> {
+        match self.shared.decoder.read(object, scratch) {
+            Decoded::Known(object) | Decoded::New(object) => Some(object),
+            Decoded::Unreadable(_) => None,
+        }
     }
 
     /// The objects that cannot be read now. Of very many, some are only counted in [`Stats`].
@@ -460,14 +473,12 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             for delta in deltas {
                 match delta {
                     Delta::Applied(object) => {
-                        if applying.applied(&object) {
-                            self.note(&mut seen, object);
-                        }
+                        let is_news = applying.applied(&object);
+                        self.note(&mut seen, &listeners.versions, object, is_news);
                     }
                     Delta::Deleted(object) => {
-                        if applying.deleted(&object) {
-                            self.note(&mut seen, object);
-                        }
+                        let is_news = applying.deleted(&object);
+                        self.note(&mut seen, &listeners.versions, object, is_news);
                     }
                     Delta::Gone(object) => applying.gone(&object),
                     Delta::Replaced(replaced) => {
@@ -484,13 +495,14 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             }
             applying.events.into()
         });
-        for (version, seen) in listeners.versions.iter_mut().zip(seen) {
+        for ((version, seen), part) in listeners.versions.iter_mut().zip(seen).zip(&self.parts) {
             match seen {
-                Seen::Nothing => {}
+                Seen::Nothing => continue,
                 Seen::Version(seen) => *version = Some(seen),
                 // Objects are only told once all were.
                 Seen::Object(object) => version.clone_from(&object.meta().resource_version),
             }
+            part.reached.store(number(version.as_deref()).unwrap_or(0), Ordering::Release);
         }
         self.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
         listeners.all.retain(|listener| !listener.is_closed());
@@ -513,94 +525,38 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         is_sync
     }
 
-    /// Notes which object was seen last in its part.
-    fn note(&self, seen: &mut [Seen<K>], object: Arc<K>) {
+    /// Notes which object was seen last in its part. One that is no news may be from before what was seen, and counts only if
+    /// it is not.
+    fn note(&self, seen: &mut [Seen<K>], versions: &[Option<String>], object: Arc<K>, is_news: bool) {
         let part = if let [_] = seen {
             Some(0)
         } else {
             let key = object_key(&*object);
             self.parts.iter().position(|part| part.namespaces.contains(&key))
         };
-        if let Some(part) = part {
-            seen[part] = Seen::Object(object);
+        let Some(part) = part else { return };
+        if !is_news {
+            let before = match &seen[part] {
+                Seen::Nothing => versions[part].as_deref(),
+                Seen::Version(version) => Some(version.as_str()),
+                Seen::Object(object) => object.meta().resource_version.as_deref(),
+            };
+            let version = number(object.meta().resource_version.as_deref());
+            if version.is_none() || before.is_none() || version <= number(before) {
+                return;
+            }
         }
-    }
-
-    /// Tells those whose time it is of everything again.
-    fn resync(&self, listeners: &Listeners<K>) {
-        let now = self.clock.now();
-        let due: Vec<_> = listeners.all.iter().filter(|listener| listener.is_resync_due(now)).collect();
-        if due.is_empty() {
-            return;
-        }
-        let all = self.indexer.list().into_iter();
-        let batch: Batch<K> = all.map(|object| Event::Update { old: object.clone(), new: object }).collect();
-        for listener in due {
-            listener.push(&batch);
-        }
-    }
-
-    fn listen(&self, options: HandlerOptions) -> Arc<Listener<K>> {
-        let resync = match options.resync {
-            Some(Resync::Never) => None,
-            Some(Resync::Every(period)) => Some(period),
-            None => self.resync,
-        };
-        let mut listeners = self.lock();
-        listeners.all.retain(|listener| !listener.is_closed());
-        listeners.named += 1;
-        let name = options.name.unwrap_or_else(|| listeners.named.to_string());
-        let listener = Arc::new(Listener::new(name, resync, self.clock.now()));
-        let all = self.indexer.list().into_iter();
-        listener.push(&all.map(|object| Event::Add { object, in_initial_list: true }).collect());
-        if self.synced.is_cancelled() {
-            listener.push_initial_end();
-        }
-        listeners.all.push(listener.clone());
-        drop(listeners);
-        self.resyncs.notify_one();
-        listener
-    }
-
-    fn not_synced(&self) -> Vec<NotSynced> {
-        let listeners = self.lock();
-        let missing = self.parts.iter().zip(&listeners.versions).filter(|(_, version)| version.is_none());
-        missing
-            .map(|(part, _)| NotSynced {
-                kind: self.kind.to_string(),
-                namespaces: part.namespaces.clone(),
-                phase: part.health.phase(),
-                error: part.health.error(),
-            })
-            .collect()
-    }
-
-    fn stats(&self) -> Stats {
-        let mut stats = Stats {
-            items: self.indexer.len(),
-            events: self.events.load(Ordering::Relaxed),
-            ..Stats::default()
-        };
-        for part in &self.parts {
-            let counts = part.health.counts();
-            stats.lists += counts.lists;
-            stats.relists += counts.lists.saturating_sub(1);
-            stats.watches += counts.watches;
-            stats.failures += counts.failures;
-            stats.staleness = stats.staleness.max(part.health.staleness());
-        }
-        stats.set_aside = self.decoder.shelf.all().len();
-        stats.set_aside_total = self.decoder.shelf.total();
-        let listeners = self.lock();
-        let open = || listeners.all.iter().filter(|listener| !listener.is_closed());
-        stats.handlers = open().count();
-        stats.backlog = open().map(|listener| listener.waiting()).max().unwrap_or(0);
-        stats
+        seen[part] = Seen::Object(object);
     }
 
     fn lock(&self) -> MutexGuard<'_, Listeners<K>> {
         lock(&self.listeners)
     }
+}
+
+/// A version as a number, if it is one.
+fn number(version: Option<&str>) -> Option<u64> {
+    version?.parse().ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

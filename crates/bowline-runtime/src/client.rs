@@ -39,7 +39,7 @@ pub use options::FieldValidation;
 use options::Options;
 pub use patch::{Patch, PatchError, PatchKind};
 pub use request::Warning;
-use request::{Failure, Request};
+use request::{Failure, Request, Warned};
 pub use subresource::{KindStatusClient, KindSubresourceClient, StatusClient, SubresourceClient};
 
 /// An object whose type knows its kind: built-in kinds, and what `#[derive(CustomResource)]` makes.
@@ -99,6 +99,7 @@ struct Shared {
     mapper: Arc<dyn RestMapper>,
     bindings: Bindings,
     on_warning: Option<WarningHook>,
+    warned: Warned,
 }
 
 /// Is told what a server warned of.
@@ -163,10 +164,20 @@ impl Client {
         }
     }
 
-    /// Reads of a kind in its form come from the cache from now on, unless it was said that they never do. An informer is
-    /// started when it is read first, if there is none.
+    /// Reads of a kind in its form come from the cache from now on, unless it was said that they never do, until this is
+    /// [taken back](Self::undeclare) as often as it was said. An informer is started when it is read first, if there is none.
     pub fn declare<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) {
         self.shared.bindings.of(kind).declare();
+    }
+
+    /// Takes one [declaration](Self::declare) back. When none is left, reads go to the API server again, and the informer
+    /// that reads kept ends unless somebody else uses it.
+    pub fn undeclare<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) {
+        if self.shared.bindings.of(kind).undeclare()
+            && let Some(cache) = &self.shared.cache
+        {
+            cache.release(kind);
+        }
     }
 
     /// Whether reads of a kind in its form come from the cache.
@@ -336,7 +347,9 @@ impl Client {
         };
         for text in warnings {
             let warning = Warning { operation: operation(), text };
-            tracing::warn!(operation = %warning.operation, warning = warning.text, "the API server warns");
+            if self.shared.warned.is_new(&warning) {
+                tracing::warn!(operation = %warning.operation, warning = warning.text, "the API server warns");
+            }
             if let Some(hook) = &self.shared.on_warning {
                 hook(&warning);
             }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bowline_cache::{CacheError, CacheOptions, InformerCache, Kind};
 use bowline_clock::{Clock, Spawner};
+use bowline_machinery::GroupKind;
 use serde::de::DeserializeOwned;
 
 use crate::controller::{Controller, ControllerBuilder};
@@ -196,6 +197,11 @@ impl ClusterBuilder {
     /// A kind is never read from the cache, in whichever form, also if a controller watches it.
     pub fn uncached<K: Object>(self) -> Self {
         self.client(ClientBuilder::uncached::<K>)
+    }
+
+    /// As [`uncached`](Self::uncached), of a kind that only its name is known of.
+    pub fn uncached_kind(self, kind: &GroupKind) -> Self {
+        self.client(|client| client.uncached_kind(kind))
     }
 
     /// Which types kinds have. None, by default: it is needed only by who starts from a kind.

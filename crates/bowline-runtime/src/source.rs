@@ -38,6 +38,11 @@ pub(crate) trait Begin<K>: Send + Sync + 'static {
         let _ = client;
     }
 
+    /// Takes that back.
+    fn undeclare(&self, client: &Client) {
+        let _ = client;
+    }
+
     /// Begins to feed. It may be stopped and begin again.
     ///
     /// # Errors

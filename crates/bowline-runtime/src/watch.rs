@@ -57,6 +57,7 @@ impl<K: 'static> Watch<K> {
 pub(crate) trait AnyWatch: Send + Sync {
     fn name(&self) -> &str;
     fn declare(&self, client: &Client);
+    fn undeclare(&self, client: &Client);
     fn begin(&self, origin: &Arc<Origin>, session: &Session) -> Result<Arc<dyn Begun>, CacheError>;
 }
 
@@ -72,6 +73,10 @@ impl<K: 'static> AnyWatch for Erased<K> {
 
     fn declare(&self, client: &Client) {
         self.source.declare(client);
+    }
+
+    fn undeclare(&self, client: &Client) {
+        self.source.undeclare(client);
     }
 
     fn begin(&self, origin: &Arc<Origin>, session: &Session) -> Result<Arc<dyn Begun>, CacheError> {

@@ -28,9 +28,10 @@ pub(crate) struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// From the body if there is one, else from the parameters.
+    /// From the body if there is one, else from the parameters: never from both. A dry run that is only in the parameters of
+    /// a request with a body is none.
     pub(crate) fn of(body: &[u8], query: &Query) -> Result<Self, Status> {
-        let mut options = if body.is_empty() {
+        let options = if body.is_empty() {
             if let Some(error) = &query.delete_error {
                 return Err(error.clone());
             }
@@ -38,13 +39,13 @@ impl DeleteOptions {
                 grace_period_seconds: query.grace_period_seconds,
                 orphan_dependents: query.orphan_dependents,
                 propagation_policy: query.propagation_policy.clone(),
-                ..Self::default()
+                dry_run: Some(query.dry_run.clone()),
+                preconditions: None,
             }
         } else {
             Self::read(body)?
         };
-        let dry_run = options.dry_run.get_or_insert_default();
-        dry_run.extend(query.dry_run.iter().cloned());
+        let dry_run = options.dry_run.as_deref().unwrap_or_default();
         crate::write::check_options(query, dry_run, "DeleteOptions")?;
         options.check()?;
         Ok(options)

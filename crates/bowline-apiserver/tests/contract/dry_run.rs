@@ -76,6 +76,33 @@ async fn a_dry_run_deletes_nothing() {
 }
 
 #[tokio::test]
+async fn a_deletion_with_a_body_is_a_dry_run_only_by_its_body() {
+    let env = Env::new().await;
+    let path = env.core("configmaps");
+    for name in ["a", "b", "c"] {
+        env.post(&path, json!({"metadata": {"name": name, "labels": {"l": name}}})).await.expect(201);
+    }
+    let uid = env.get(&format!("{path}/a")).await.expect(200)["metadata"]["uid"].clone();
+    let options = json!({"preconditions": {"uid": uid}, "dryRun": ["All"]});
+    env.delete_with(&format!("{path}/a"), options).await.expect(200);
+    env.get(&format!("{path}/a")).await.expect(200);
+    let options = json!({"propagationPolicy": "Background", "dryRun": ["All"]});
+    env.delete_with(&format!("{path}?labelSelector=l%3Da"), options).await.expect(200);
+    env.get(&format!("{path}/a")).await.expect(200);
+    // The parameters are not read beside a body.
+    let options = json!({"preconditions": {"uid": uid}});
+    env.delete_with(&format!("{path}/a?dryRun=All"), options).await.expect(200);
+    env.get(&format!("{path}/a")).await.expect(404);
+    env.delete_with(&format!("{path}/b?dryRun=Some"), json!({"propagationPolicy": "Background"}))
+        .await
+        .expect(200);
+    env.get(&format!("{path}/b")).await.expect(404);
+    let options = json!({"propagationPolicy": "Background"});
+    env.delete_with(&format!("{path}?dryRun=All&labelSelector=l%3Dc"), options).await.expect(200);
+    env.get(&format!("{path}/c")).await.expect(404);
+}
+
+#[tokio::test]
 async fn a_dry_run_is_for_all_or_not_at_all() {
     let env = Env::new().await;
     let path = env.core("configmaps");

@@ -184,6 +184,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
                 health: Arc::new(Health::new(clock.clone())),
                 reflecting: tokio::sync::Mutex::default(),
                 again: Notify::new(),
+                reached: AtomicU64::new(0),
             })
             .collect();
         let listeners = Listeners { all: Vec::new(), versions: vec![None; parts.len()], named: 0 };

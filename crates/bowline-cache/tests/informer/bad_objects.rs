@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_cache::{Kind, Namespaces, SharedInformer};
+use bowline_cache::{Kind, Namespaces, ObjectKey, SharedInformer};
 use futures::channel::mpsc::{UnboundedSender, unbounded};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tracing::field::{Field, Visit};
@@ -85,6 +85,37 @@ fn a_bad_object_that_nobody_was_told_of_goes_without_a_word() {
         sender.unbounded_send(line("DELETED", &bad("bad", 4)) + &added("a", 1, 5, "1")).unwrap();
         lab.until("the other is told", || witness.count() == 1).await;
         assert_eq!((witness.told(), aside(&informer)), (vec!["+a=1".to_owned()], vec![]));
+    });
+}
+
+#[test]
+fn what_was_set_aside_is_not_waited_for() {
+    Lab::run(21, |lab| async move {
+        let (sender, script) = live(&lab, Vec::new());
+        let informer = lab.informer(&script);
+        informer.start();
+        sender.unbounded_send(added("a", 1, 1, "1") + &initial_end(3)).unwrap();
+        informer.synced().await;
+        let key = ObjectKey::new("default", "bad");
+        let frames = [
+            line("ADDED", &bad("bad", 4)),
+            line("DELETED", &bad("bad", 5)),
+            line("ADDED", &bad("bad", 6)),
+            // Nobody knows it, and it is no news that it is gone.
+            line("DELETED", &object("bad", 1, 7, "1")),
+        ];
+        for (frame, version) in frames.into_iter().zip(4..) {
+            sender.unbounded_send(frame).unwrap();
+            lab.until("it is reached", || informer.has_reached(&key, version)).await;
+            assert!(!informer.has_reached(&key, version + 1));
+            assert_eq!(informer.last_sync_resource_version(), Some(version.to_string()));
+        }
+        // What comes once more from before takes nothing back.
+        sender.unbounded_send(added("a", 1, 1, "1") + &added("b", 1, 8, "1")).unwrap();
+        lab.until("it is reached", || informer.has_reached(&key, 8)).await;
+        sender.unbounded_send(added("a", 1, 1, "1")).unwrap();
+        lab.clock.sleep(Duration::from_secs(1)).await;
+        assert!(informer.has_reached(&key, 8));
     });
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::error::{ClientError, Verb};
 use super::kind_client::{KindClient, Task};
+use super::read_your_writes::Sent;
 use super::request::Request;
 
 /// A server-side apply of one object: done when it is awaited. The answer is the object as the server has it.
@@ -66,7 +67,13 @@ impl<'a, K: Resource + Serialize + Send + Sync + 'static> Apply<'a, K> {
             content_type: "application/apply-patch+yaml",
             body,
         };
-        client.write(task, request).await
+        let applied = client.write(task, request).await;
+        if let Err(error) = &applied {
+            let meta = object.meta();
+            let sent = Sent { uid: meta.uid.as_deref(), version: meta.resource_version.as_deref() };
+            client.note_failure(&key, sent, error);
+        }
+        applied
     }
 }
 

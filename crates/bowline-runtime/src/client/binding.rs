@@ -2,7 +2,8 @@
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use bowline_cache::{Form, InformerCache, Kind};
@@ -21,10 +22,12 @@ pub(super) struct Binding<K> {
     pub(super) writes: Arc<Writes>,
     /// What informers have of it.
     pub(super) selection: Selection,
-    /// As which reader of the writes it counts, if it is cached.
-    reader: OnceLock<u32>,
+    /// As which reader of the writes it counts; zero if it is not cached.
+    reader: AtomicU32,
+    /// How many said that it is cached.
+    declared: Mutex<usize>,
     /// Somebody said that it is never read from the cache.
-    is_live: bool,
+    pub(super) is_live: bool,
 }
 
 /// The bindings of a client.
@@ -47,14 +50,29 @@ struct Entry {
 
 impl<K> Binding<K> {
     pub(super) fn declare(&self) {
-        if !self.is_live {
-            self.reader.get_or_init(|| self.writes.add_reader());
+        if self.is_live {
+            return;
         }
+        let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        if *declared == 0 {
+            self.reader.store(self.writes.add_reader(), Ordering::Relaxed);
+        }
+        *declared += 1;
+    }
+
+    /// One less says that it is cached. Whether nobody does now.
+    pub(super) fn undeclare(&self) -> bool {
+        let mut declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        if *declared == 1 {
+            self.writes.remove_reader(self.reader.swap(0, Ordering::Relaxed));
+        }
+        *declared = declared.saturating_sub(1);
+        *declared == 0
     }
 
     /// As which reader it counts, if it is read from the cache.
     pub(super) fn reader(&self) -> Option<u32> {
-        self.reader.get().copied()
+        Some(self.reader.load(Ordering::Relaxed)).filter(|reader| *reader > 0)
     }
 
     fn is_of(&self, kind: &Kind<K>) -> bool {
@@ -98,7 +116,8 @@ impl Bindings {
             kind: kind.clone(),
             writes: self.writes_of(resource),
             selection: self.cache.as_ref().map(|cache| Selection::new(cache, kind)).unwrap_or_default(),
-            reader: OnceLock::new(),
+            reader: AtomicU32::new(0),
+            declared: Mutex::default(),
             is_live: self.live.contains(&(resource.group.clone(), resource.kind.clone())),
         });
         entries.push(Entry { form: kind.form(), binding: binding.clone() });

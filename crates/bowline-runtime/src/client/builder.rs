@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bowline_cache::InformerCache;
 use bowline_clock::Clock;
+use bowline_machinery::GroupKind;
 
 use super::binding::Bindings;
 use super::options::Options;
-use super::request::Warning;
+use super::request::{Warned, Warning};
 use super::{Client, FieldValidation, Object, Shared, WarningHook};
 use crate::{RestMapper, Scheme};
 
@@ -76,6 +77,12 @@ impl ClientBuilder {
         self
     }
 
+    /// As [`uncached`](Self::uncached), of a kind that only its name is known of.
+    pub fn uncached_kind(mut self, kind: &GroupKind) -> Self {
+        self.live.insert((kind.group.clone(), kind.kind.clone()));
+        self
+    }
+
     /// How long after a write a read from the cache waits for the informer to have it; then it asks the server. 5 s, by
     /// default. If zero, it asks the server at once.
     pub fn barrier_deadline(mut self, deadline: Duration) -> Self {
@@ -83,7 +90,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Is told what the server warns of. It is logged in any case.
+    /// Is told each time what the server warns of. It is logged in any case, once for each kind of object.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Self {
         self.on_warning = Some(Arc::new(hook));
         self
@@ -123,6 +130,7 @@ impl ClientBuilder {
                 mapper,
                 bindings,
                 on_warning: self.on_warning,
+                warned: Warned::default(),
             }),
             options: self.options,
         }

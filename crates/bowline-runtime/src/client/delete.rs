@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{ClientError, Verb};
 use super::kind_client::{KindClient, Task, put_query};
+use super::read_your_writes::Sent;
 use super::request::{Address, Request};
 
 /// What becomes of the objects that a deleted one owns.
@@ -37,6 +38,8 @@ pub struct Delete<K> {
     options: Options,
     /// A version in which informers are to have had it.
     known: Option<u64>,
+    /// Whether it is this very object or nothing.
+    needs_uid: bool,
 }
 
 /// The deletion of all objects that a query asks for: done when it is awaited.
@@ -57,6 +60,9 @@ struct Options {
     propagation_policy: Option<Propagation>,
     #[serde(skip_serializing_if = "Preconditions::is_none")]
     preconditions: Preconditions,
+    /// A server does not look into the query of a deletion that has a body.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    dry_run: &'static [&'static str],
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -75,11 +81,17 @@ impl Preconditions {
 }
 
 impl Options {
+    fn of<K>(client: &KindClient<K>) -> Self {
+        let dry_run: &[_] = if client.client.options.dry_run { &["All"] } else { &[] };
+        Self { dry_run, ..Self::default() }
+    }
+
     /// As a body; none if there is nothing to say.
     fn body(&self) -> Bytes {
         if self.grace_period_seconds.is_none()
             && self.propagation_policy.is_none()
             && self.preconditions.is_none()
+            && self.dry_run.is_empty()
         {
             return Bytes::new();
         }
@@ -92,12 +104,14 @@ impl Options {
 
 impl<K: Resource + Send + Sync + 'static> Delete<K> {
     pub(super) fn new(client: KindClient<K>, key: ObjectKey) -> Self {
-        Self { client, key, options: Options::default(), known: None }
+        let options = Options::of(&client);
+        Self { client, key, options, known: None, needs_uid: false }
     }
 
     pub(super) fn of_object(client: KindClient<K>, object: &K) -> Self {
         let known = client.known_version(object);
-        let mut delete = Self { known, ..Self::new(client, bowline_cache::object_key(object)) };
+        let mut delete =
+            Self { known, needs_uid: true, ..Self::new(client, bowline_cache::object_key(object)) };
         delete.options.preconditions.uid.clone_from(&object.meta().uid);
         delete
     }
@@ -127,30 +141,41 @@ impl<K: Resource + Send + Sync + 'static> Delete<K> {
     }
 
     async fn run(self) -> Result<Option<K>, ClientError> {
-        let Self { client, key, options, known } = self;
+        let Self { client, key, options, known, needs_uid } = self;
         let key = client.place(Verb::Delete, &key)?;
         let task = Task { verb: Verb::Delete, key: Some(&key), subresource: None };
+        if needs_uid && options.preconditions.uid.as_deref().is_none_or(str::is_empty) {
+            let problem = "the object has no uid, so that another of its name might be deleted: read it first, or delete by key";
+            return Err(client.invalid(task, problem));
+        }
         let mut address = client.address(&key, None);
         address.put_options(&client.client.options, false);
         let request = request(address, client.accept(), options.body());
-        let body = client.send(task, request).await?;
-        let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();
-        let answer: Answer =
-            serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))?;
+        let bytes = client.send_for_bytes(task, request).await.inspect_err(|error| {
+            let Preconditions { uid, resource_version } = &options.preconditions;
+            let sent = Sent { uid: uid.as_deref(), version: resource_version.as_deref() };
+            client.note_failure(&key, sent, error);
+        })?;
+        let answer = serde_json::from_slice::<Answer>(&bytes).map_err(|error| {
+            client.note_unknown(&key);
+            client.unreadable(task, &error)
+        })?;
         if answer.is_status() {
             let uid = answer.details.uid.or(options.preconditions.uid).unwrap_or_default();
             client.note_end(&key, &uid, known);
             return Ok(None);
         }
-        let object = client.decode(task, &bytes)?;
-        client.note_ending(&key, &object, &bytes, known);
+        let object = client.decode(task, &bytes).inspect_err(|_| client.note_unknown(&key))?;
+        let at_once = options.grace_period_seconds == Some(0);
+        client.note_ending(&key, &object, &bytes, known, at_once);
         Ok(Some(object))
     }
 }
 
 impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
     pub(super) fn new(client: KindClient<K>, query: ListQuery) -> Self {
-        Self { client, query, options: Options::default() }
+        let options = Options::of(&client);
+        Self { client, query, options }
     }
 
     /// What becomes of what they own. As the server has it for the kind, by default.

@@ -6,6 +6,7 @@ use std::fmt;
 use bowline_cache::{CacheError, ObjectKey};
 use kube::core::Status;
 
+use super::request::is_missing_object;
 use crate::error::{chain, describe};
 use crate::leader_election::FenceClosed;
 use crate::{BoxError, Error, MapperError};
@@ -139,6 +140,20 @@ impl ClientError {
         self.status().is_some_and(|status| status.is_conflict() && !status.is_already_exists())
     }
 
+    /// Whether fields that are applied belong to somebody else. It is a [conflict](Self::is_conflict) as well, and one that
+    /// reading again does not end: [force](crate::Apply::force) it, or leave the fields to their owner.
+    #[must_use]
+    pub fn is_field_conflict(&self) -> bool {
+        self.status().is_some_and(is_about_fields)
+    }
+
+    /// Whether there is no object of the name that was asked for. Not so if there is no such kind, or no such namespace.
+    #[must_use]
+    pub fn is_missing_object(&self) -> bool {
+        let Self::Status { operation, status } = self else { return false };
+        operation.key.as_ref().is_some_and(|key| is_missing_object(status, key))
+    }
+
     /// Whether this is not allowed.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
@@ -188,26 +203,27 @@ impl ClientError {
 
 /// An error in which a [`ClientError`] may be found: its own, or one that holds it as a source.
 pub trait Conflict {
-    /// Whether it is, or was caused by, a conflict between writers.
+    /// Whether it is, or was caused by, a conflict between writers that ends when the object is read again. That fields
+    /// [belong to somebody else](ClientError::is_field_conflict) is none.
     fn is_conflict(&self) -> bool;
 }
 
 impl Conflict for ClientError {
     fn is_conflict(&self) -> bool {
-        self.is_conflict()
+        self.status().is_some_and(ends_when_read_again)
     }
 }
 
 impl Conflict for Error {
     fn is_conflict(&self) -> bool {
-        self.find::<ClientError>().is_some_and(ClientError::is_conflict)
+        self.find::<ClientError>().is_some_and(Conflict::is_conflict)
             || self.find::<kube::Error>().is_some_and(Conflict::is_conflict)
     }
 }
 
 impl Conflict for kube::Error {
     fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api(status) if status.is_conflict() && !status.is_already_exists())
+        matches!(self, Self::Api(status) if ends_when_read_again(status))
     }
 }
 
@@ -215,7 +231,7 @@ impl Conflict for BoxError {
     fn is_conflict(&self) -> bool {
         let mut source: Option<&(dyn StdError + 'static)> = Some(&**self);
         while let Some(error) = source {
-            let is_conflict = error.downcast_ref::<ClientError>().is_some_and(ClientError::is_conflict)
+            let is_conflict = error.downcast_ref::<ClientError>().is_some_and(Conflict::is_conflict)
                 || error.downcast_ref::<kube::Error>().is_some_and(Conflict::is_conflict);
             if is_conflict {
                 return true;
@@ -226,9 +242,19 @@ impl Conflict for BoxError {
     }
 }
 
+fn ends_when_read_again(status: &Status) -> bool {
+    status.is_conflict() && !status.is_already_exists() && !is_about_fields(status)
+}
+
+fn is_about_fields(status: &Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.is_conflict() && causes.any(|cause| cause.reason == "FieldManagerConflict")
+}
+
 /// What may be taken for a success.
 pub trait IgnoreErrors<T> {
-    /// `None` instead of an error that says that there is no such object.
+    /// `None` instead of an error that says that there is [no such object](ClientError::is_missing_object). That there is no
+    /// such kind is an error still.
     ///
     /// # Errors
     /// All others.
@@ -245,7 +271,7 @@ impl<T> IgnoreErrors<T> for Result<T, ClientError> {
     fn ignore_not_found(self) -> Result<Option<T>, ClientError> {
         match self {
             Ok(value) => Ok(Some(value)),
-            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if error.is_missing_object() => Ok(None),
             Err(error) => Err(error),
         }
     }

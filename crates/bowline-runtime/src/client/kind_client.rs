@@ -4,7 +4,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_cache::{CacheError, Form, Kind, ListQuery, ListReader, ObjectKey, SharedInformer};
+use bowline_cache::{
+    CacheError, Form, Kind, ListQuery, ListReader, ObjectKey, SharedInformer, object_key, without_texts,
+};
 use bowline_machinery::LabelSelector;
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -20,7 +22,7 @@ use super::binding::Binding;
 use super::delete::{Delete, DeleteAllOf};
 use super::error::{ClientError, Operation, Verb};
 use super::patch::Patch;
-use super::read_your_writes::Read;
+use super::read_your_writes::{Read, Sent};
 use super::request::{Address, Failure, Request, is_missing_object, is_path_segment};
 use super::selection::Part;
 
@@ -99,15 +101,38 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             return Ok(informer.indexer().get(key));
         }
         if self.binding.selection.parts(key.namespace()).all(Part::is_everything) {
-            return self.find_live(task, key).await;
+            let bytes = self.find_bytes(task, key).await?;
+            let scratch = &mut Vec::new();
+            return bytes.map(|bytes| self.decode_as(informer, task, &bytes, scratch)).transpose();
         }
         // The server knows best what is selected.
         let name = format!("metadata.name={}", key.name());
-        let found = self.list_selected(task, key.namespace(), &LabelSelector::everything(), &name).await?;
+        let everything = LabelSelector::everything();
+        let found = self.list_selected(informer, task, key.namespace(), &everything, &name).await?;
         Ok(found.into_iter().next())
     }
 
+    /// An object as an informer would have it.
+    fn decode_as(
+        &self,
+        informer: &SharedInformer<K>,
+        task: Task<'_>,
+        bytes: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Result<Arc<K>, ClientError> {
+        let unreadable = || match self.decode(task, bytes) {
+            Ok(_) => self.unreadable(task, &"the transform of the cache panicked"),
+            Err(error) => error,
+        };
+        informer.decode(bytes, scratch).ok_or_else(unreadable)
+    }
+
     async fn find_live(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
+        let bytes = self.find_bytes(task, key).await?;
+        bytes.map(|bytes| self.decode(task, &bytes).map(Arc::new)).transpose()
+    }
+
+    async fn find_bytes(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Bytes>, ClientError> {
         let request = Request {
             method: Method::GET,
             address: self.address(key, None),
@@ -117,8 +142,8 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         };
         match self.client.send(request, || self.operation(task)).await {
             Ok(body) => {
-                let bytes = body.collect().await.map_err(|error| self.lost(task, error.into()))?.to_bytes();
-                Ok(Some(Arc::new(self.decode(task, &bytes)?)))
+                let body = body.collect().await;
+                Ok(Some(body.map_err(|error| self.lost(task, error.into()))?.to_bytes()))
             }
             Err(Failure::Status(status, _)) if is_missing_object(&status, key) => Ok(None),
             Err(failure) => Err(failure.into_error(self.operation(task))),
@@ -144,7 +169,8 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
                 query.run(informer.indexer(), namespace.as_deref())
             } else {
                 // Indexes are known here only, so that all that might be meant is asked for.
-                let live = self.list_selected(task, namespace.as_deref(), query.label_selector(), "").await?;
+                let labels = query.label_selector();
+                let live = self.list_selected(&informer, task, namespace.as_deref(), labels, "").await?;
                 query.run(&informer.indexer().with_objects(live), namespace.as_deref())
             };
             return found.map_err(|error| self.uncached(task, error.into()));
@@ -161,9 +187,11 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         self.list_live(task, query, namespace.as_deref()).await
     }
 
-    /// What the server has of what informers have, in a namespace or in all, with labels and fields.
+    /// What the server has of what an informer has, in a namespace or in all, with labels and fields, as it would have it:
+    /// what cannot be read is set aside.
     async fn list_selected(
         &self,
+        informer: &SharedInformer<K>,
         task: Task<'_>,
         namespace: Option<&str>,
         labels: &LabelSelector,
@@ -187,7 +215,9 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
                     address.put(name, &selectors.join(","));
                 }
             }
-            items.append(&mut self.list_at(task, address).await?);
+            let body = self.ask_list(task, address).await?;
+            let decode = |item: &[u8], scratch: &mut Vec<u8>| Ok(informer.decode(item, scratch));
+            items.append(&mut self.items(task, body, decode).await?);
         }
         Ok(items)
     }
@@ -203,30 +233,40 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         if let Some(limit) = query.max_objects() {
             address.put("limit", &limit.to_string());
         }
-        let mut items = self.list_at(task, address).await?;
+        let body = self.ask_list(task, address).await?;
+        let decode = |item: &[u8], scratch: &mut Vec<u8>| {
+            let item = self.kind().decode_answer(item, scratch);
+            item.map(|item| Some(Arc::new(item))).map_err(|error| self.unreadable(task, &error))
+        };
+        let mut items = self.items(task, body, decode).await?;
         items.truncate(query.max_objects().unwrap_or(usize::MAX));
+        // A server goes by names as they are stored, and of custom resources not even that is said.
+        items.sort_by_cached_key(|item| object_key(&**item));
         Ok(items)
     }
 
-    async fn list_at(&self, task: Task<'_>, address: Address) -> Result<Vec<Arc<K>>, ClientError> {
+    async fn ask_list(&self, task: Task<'_>, address: Address) -> Result<Body, ClientError> {
         let accept = match self.kind().form() {
             Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             _ => "application/json",
         };
         let request = Request { method: Method::GET, address, accept, content_type: "", body: Bytes::new() };
-        let body = self.send(task, request).await?;
-        self.items(task, body).await
+        self.send(task, request).await
     }
 
     /// The items of a list, read as they come.
-    async fn items(&self, task: Task<'_>, body: Body) -> Result<Vec<Arc<K>>, ClientError> {
+    async fn items(
+        &self,
+        task: Task<'_>,
+        body: Body,
+        decode: impl Fn(&[u8], &mut Vec<u8>) -> Result<Option<Arc<K>>, ClientError>,
+    ) -> Result<Vec<Arc<K>>, ClientError> {
         let mut chunks = body.into_data_stream();
         let (mut reader, mut scratch, mut items) = (ListReader::new(), Vec::new(), Vec::new());
         while let Some(chunk) = chunks.next().await {
             reader.push(chunk.map_err(|error| self.lost(task, error.into()))?);
             while let Some(item) = reader.next_item().map_err(|error| self.unreadable(task, &error))? {
-                let item = self.kind().decode_answer(item, &mut scratch);
-                items.push(Arc::new(item.map_err(|error| self.unreadable(task, &error))?));
+                items.extend(decode(item, &mut scratch)?);
             }
         }
         reader.finish().map_err(|error| self.unreadable(task, &error))?;
@@ -258,7 +298,12 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             content_type: patch.content_type(),
             body: patch.shared_body(),
         };
-        self.write(task, request).await
+        let patched = self.write(task, request).await;
+        if let Err(error) = &patched {
+            let lock = patch.lock();
+            self.note_failure(&key, lock.sent(), error);
+        }
+        patched
     }
 
     /// Deletes one object. Options are set on what this returns, which is then awaited.
@@ -279,16 +324,33 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
 
     /// Sends a write, and reads the object that is its answer.
     pub(super) async fn write(&self, task: Task<'_>, request: Request) -> Result<K, ClientError> {
-        let body = self.send(task, request).await?;
-        let bytes = body.collect().await.map_err(|error| self.lost(task, error.into()))?.to_bytes();
-        let object = self.decode(task, &bytes)?;
-        self.note_object(&object, &bytes);
-        Ok(object)
+        let bytes = self.send_for_bytes(task, request).await?;
+        match self.decode(task, &bytes) {
+            Ok(object) => {
+                self.note_object(&object, &bytes);
+                Ok(object)
+            }
+            Err(error) => {
+                // It was written nevertheless.
+                self.note_unreadable(task.key, &bytes);
+                Err(error)
+            }
+        }
     }
 
     pub(super) async fn send(&self, task: Task<'_>, request: Request) -> Result<Body, ClientError> {
         let sent = self.client.send(request, || self.operation(task)).await;
         sent.map_err(|failure| failure.into_error(self.operation(task)))
+    }
+
+    /// Sends a request, and waits for the whole answer.
+    pub(super) async fn send_for_bytes(
+        &self,
+        task: Task<'_>,
+        request: Request,
+    ) -> Result<Bytes, ClientError> {
+        let body = self.send(task, request).await?.collect().await;
+        Ok(body.map_err(|error| self.lost(task, error.into()))?.to_bytes())
     }
 
     pub(super) fn decode(&self, task: Task<'_>, bytes: &[u8]) -> Result<K, ClientError> {
@@ -392,7 +454,10 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     }
 
     pub(super) fn unreadable(&self, task: Task<'_>, problem: &dyn fmt::Display) -> ClientError {
-        ClientError::Answer { operation: Box::new(self.operation(task)), problem: problem.to_string() }
+        ClientError::Answer {
+            operation: Box::new(self.operation(task)),
+            problem: without_texts(&problem.to_string()),
+        }
     }
 }
 
@@ -410,7 +475,12 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
         let namespace = self.namespace(task, namespace)?;
         let mut address = Address::new(self.kind().resource(), namespace, None);
         address.put_options(&self.client.options, true);
-        self.write_object(task, Method::POST, address, "application/json", object).await
+        let created = self.write_object(task, Method::POST, address, "application/json", object).await;
+        if let Err(error) = &created {
+            let key = ObjectKey::new(namespace.unwrap_or_default(), name);
+            self.note_failure(&key, Sent::default(), error);
+        }
+        created
     }
 
     /// Replaces an object, and returns it as the server has it. If it has a version, the server refuses it with a conflict
@@ -429,7 +499,9 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
         address.put_options(&self.client.options, true);
         let updated = self.write_object(task, Method::PUT, address, "application/json", object).await;
         if let Err(error) = &updated {
-            self.note_refusal(&key, object, error);
+            let meta = object.meta();
+            let sent = Sent { uid: meta.uid.as_deref(), version: meta.resource_version.as_deref() };
+            self.note_failure(&key, sent, error);
         }
         updated
     }

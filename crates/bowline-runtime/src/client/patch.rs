@@ -1,8 +1,12 @@
 //! Patches: what is to change in an object, in one of the ways that a server understands.
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::read_your_writes::Sent;
+
+const JSON_PATCH: &str = "application/json-patch+json";
 
 /// What is to change in an object.
 ///
@@ -117,6 +121,11 @@ impl Patch {
         self.body.clone()
     }
 
+    /// Which object it is for, as far as it says so.
+    pub(super) fn lock(&self) -> Lock {
+        Lock::read(self.content_type(), &self.body)
+    }
+
     /// Whether it changes nothing, so that it need not be sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -125,11 +134,38 @@ impl Patch {
 
     pub(super) fn content_type(&self) -> &'static str {
         match self.kind {
-            PatchKind::Json => "application/json-patch+json",
+            PatchKind::Json => JSON_PATCH,
             PatchKind::Merge => "application/merge-patch+json",
             PatchKind::Strategic => "application/strategic-merge-patch+json",
         }
     }
+}
+
+/// Which object a patch is for: a server refuses it if there is another by now.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Lock {
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl Lock {
+    /// What is sent names it in its metadata, unless it is a list of operations.
+    pub(super) fn read(content_type: &str, body: &[u8]) -> Self {
+        if content_type == JSON_PATCH {
+            return Self::default();
+        }
+        serde_json::from_slice::<Locked>(body).map(|locked| locked.metadata).unwrap_or_default()
+    }
+
+    pub(super) fn sent(&self) -> Sent<'_> {
+        Sent { uid: self.uid.as_deref(), version: self.resource_version.as_deref() }
+    }
+}
+
+#[derive(Deserialize)]
+struct Locked {
+    metadata: Lock,
 }
 
 /// The merge that makes one of the other; none if they are the same.

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-use super::error::ClientError;
+use super::error::{ClientError, Conflict};
 use super::kind_client::KindClient;
 use super::selection::Place;
 use super::writes::{Answer, Verdict, Version, View, What};
@@ -21,6 +21,13 @@ pub(super) enum Read<'a> {
     One(&'a ObjectKey),
     /// All objects of a namespace, or of all.
     All(Option<&'a str>),
+}
+
+/// Which object a write was for, as far as it said so: a server refuses it if there is another by now.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sent<'a> {
+    pub(super) uid: Option<&'a str>,
+    pub(super) version: Option<&'a str>,
 }
 
 impl<K: Resource + Send + Sync + 'static> KindClient<K> {
@@ -59,9 +66,9 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         true
     }
 
-    /// Whether the answers to writes matter to anybody.
+    /// Whether the answers to writes matter to anybody, now or soon: the kind may be declared after a write.
     fn is_noting(&self) -> bool {
-        !self.client.options.dry_run && self.binding.writes.has_readers()
+        !self.client.options.dry_run && !self.binding.is_live && self.client.cache().is_some()
     }
 
     fn note(&self, key: ObjectKey, uid: &str, what: What) {
@@ -102,10 +109,11 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         if !self.is_noting() {
             return;
         }
-        let Ok(identity) = Identity::read(bytes) else { return };
-        if identity.name != key.name() {
+        // A status, or a part that has no version: it may have changed the object nevertheless.
+        let Some(identity) = Identity::read(bytes).ok().filter(|identity| identity.name == key.name()) else {
+            self.note_unknown(key);
             return;
-        }
+        };
         let version = Version::new(&identity.resource_version);
         match self.binding.selection.place(key, None, None) {
             Place::Uncovered => {}
@@ -114,22 +122,63 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         }
     }
 
-    /// Notes that an update was refused because the object has a newer version.
-    pub(super) fn note_refusal(&self, key: &ObjectKey, object: &K, error: &ClientError) {
-        if !self.is_noting() || !error.is_conflict() {
+    /// Notes the answer to a write that is no object that can be read here: it may be read elsewhere, or nowhere.
+    pub(super) fn note_unreadable(&self, key: Option<&ObjectKey>, bytes: &[u8]) {
+        if !self.is_noting() {
+            return;
+        }
+        let Ok(identity) = Identity::read(bytes) else {
+            if let Some(key) = key {
+                self.note_unknown(key);
+            }
+            return;
+        };
+        let key = ObjectKey::new(identity.namespace.as_deref().unwrap_or_default(), &identity.name);
+        let labels = serde_json::from_slice::<Item>(bytes).ok().and_then(|item| item.metadata.labels);
+        let version = Version::new(&identity.resource_version);
+        match self.binding.selection.place(&key, labels.as_ref(), Some(bytes)) {
+            Place::Uncovered => {}
+            Place::Inside => self.note(key, &identity.uid, What::There(version)),
+            Place::Outside => self.note(key, &identity.uid, What::Elsewhere(version)),
+        }
+    }
+
+    /// Notes that an object may have been written, and in which version is not known.
+    pub(super) fn note_unknown(&self, key: &ObjectKey) {
+        if self.is_noting()
+            && !key.name().is_empty()
+            && self.binding.selection.place(key, None, None) != Place::Uncovered
+        {
+            self.note(key.clone(), "", What::Unknown);
+        }
+    }
+
+    /// Notes that a write of a version failed: it was refused because the object has a newer one, or it is not known what
+    /// became of it.
+    pub(super) fn note_failure(&self, key: &ObjectKey, sent: Sent<'_>, error: &ClientError) {
+        match error {
+            // What was not let out is not done.
+            ClientError::Transport { .. } if error.is_retryable() => self.note_unknown(key),
+            _ => self.note_refusal(key, sent, error),
+        }
+    }
+
+    fn note_refusal(&self, key: &ObjectKey, sent: Sent<'_>, error: &ClientError) {
+        if !self.is_noting() || !Conflict::is_conflict(error) {
             return;
         }
         // Another object may be what the conflict is about, such as a quota.
         let details = error.status().and_then(|status| status.details.as_ref());
         let is_about_it = details.is_some_and(|details| {
-            details.name == key.name() && details.kind == self.kind().resource().plural
+            // What a deletion demands is refused by the name of the kind.
+            let resource = self.kind().resource();
+            details.name == key.name() && (details.kind == resource.plural || details.kind == resource.kind)
         });
-        let meta = object.meta();
-        let version = meta.resource_version.as_ref().and_then(|version| version.parse().ok());
-        if let (true, Some(uid), Some(version)) = (is_about_it, &meta.uid, version)
+        let version = sent.version.and_then(|version| version.parse().ok());
+        if let (true, Some(version)) = (is_about_it, version)
             && self.binding.selection.place(key, None, None) != Place::Uncovered
         {
-            self.note(key.clone(), uid, What::NewerThan(version, false));
+            self.note(key.clone(), sent.uid.unwrap_or_default(), What::NewerThan(version, false));
         }
     }
 
@@ -151,10 +200,31 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     }
 
     /// Notes an object as a deletion's answer has it: it stays for a while, or this is what it last was.
-    pub(super) fn note_ending(&self, key: &ObjectKey, object: &K, bytes: &[u8], known: Option<u64>) {
+    /// `at_once` if it was not to have a grace.
+    pub(super) fn note_ending(
+        &self,
+        key: &ObjectKey,
+        object: &K,
+        bytes: &[u8],
+        known: Option<u64>,
+        at_once: bool,
+    ) {
         let meta = object.meta();
-        let is_kept = meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
-            || meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+        let has_finalizers = meta.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
+        if at_once
+            && !has_finalizers
+            && meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0)
+            && let Some(version) = meta.resource_version.as_deref().and_then(|version| version.parse().ok())
+        {
+            // It was ending with a grace before, and this is how it was then.
+            let place = self.binding.selection.place(key, meta.labels.as_ref(), Some(bytes));
+            if self.is_noting() && place != Place::Uncovered {
+                let uid = meta.uid.as_deref().unwrap_or_default();
+                self.note(key.clone(), uid, What::NewerThan(version, place == Place::Inside));
+            }
+            return;
+        }
+        let is_kept = has_finalizers || meta.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
         if meta.deletion_timestamp.is_some() && is_kept {
             self.note_object(object, bytes);
         } else if self.is_noting() && self.binding.selection.place(key, None, None) != Place::Uncovered {

@@ -1,5 +1,8 @@
 //! Requests as they are on the wire, and their answers as bytes. Owns addresses, headers, statuses and warnings.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use bowline_cache::ObjectKey;
 use bytes::Bytes;
 use form_urlencoded::byte_serialize;
@@ -16,6 +19,9 @@ use crate::BoxError;
 /// Of an answer that is an error, no more than this is quoted if it is no status.
 const QUOTED: usize = 256;
 
+/// So many different warnings are known again.
+const REMEMBERED: usize = 256;
+
 /// What a server warned of, and during what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -24,6 +30,24 @@ pub struct Warning {
     pub operation: Operation,
     /// What it says.
     pub text: String,
+}
+
+/// What was warned of before, so that it is logged once.
+#[derive(Default)]
+pub(super) struct Warned {
+    /// Kinds and texts.
+    before: Mutex<BTreeSet<(String, String)>>,
+}
+
+impl Warned {
+    /// Whether this was not said of the kind before. Of very many warnings, some are new again.
+    pub(super) fn is_new(&self, warning: &Warning) -> bool {
+        let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.len() >= REMEMBERED {
+            before.clear();
+        }
+        before.insert((warning.operation.kind.clone(), warning.text.clone()))
+    }
 }
 
 /// An address on the server, with its query.
@@ -175,6 +199,11 @@ pub(super) fn is_path_segment(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && name.bytes().all(is_plain)
 }
 
+/// Whether this can stand behind an object in an address: one segment or several.
+pub(super) fn is_subresource(name: &str) -> bool {
+    name.split('/').all(is_path_segment)
+}
+
 impl Failure {
     pub(super) fn into_error(self, operation: Operation) -> ClientError {
         let operation = Box::new(operation);
@@ -207,10 +236,28 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_is_new_once_for_each_kind() {
+        let warned = Warned::default();
+        let say = |kind: &str, text: String| {
+            let verb = crate::Verb::Create;
+            let operation = Operation { verb, kind: kind.to_owned(), key: None, subresource: None };
+            warned.is_new(&Warning { operation, text })
+        };
+        assert!(say("a", "x".to_owned()) && say("b", "x".to_owned()) && say("a", "y".to_owned()));
+        assert!(!say("a", "x".to_owned()) && !say("b", "x".to_owned()));
+        for number in 0..10_000 {
+            assert!(say("a", number.to_string()));
+        }
+        assert!(warned.before.into_inner().unwrap().len() <= REMEMBERED, "it does not grow for ever");
+    }
+
+    #[test]
     fn what_would_lead_elsewhere_is_no_name() {
         for name in ["a", "a.b-c", "system:node:x", "a@b"] {
             assert!(is_path_segment(name), "{name}");
         }
+        assert!(is_subresource("status") && is_subresource("proxy/metrics"));
+        assert!(!is_subresource("../b/status") && !is_subresource("status?x=y") && !is_subresource(""));
         for name in ["", ".", "..", "a/b", "a?b", "a%2fb", "a b", "ä", "a#b"] {
             assert!(!is_path_segment(name), "{name}");
         }

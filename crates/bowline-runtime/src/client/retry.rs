@@ -12,8 +12,9 @@ const REST: Duration = Duration::from_millis(10);
 impl Client {
     /// Does something until there is no conflict, five times at most, with a short rest in between.
     ///
-    /// What is done has to read the object anew each time. It may read it from the cache: after a conflict, a read of that
-    /// object waits for the version that it was about.
+    /// What is done has to read the object anew each time. It may read it from the cache: after a conflict about a version
+    /// that was sent, a read of that object waits for a newer one. That fields
+    /// [belong to somebody else](super::ClientError::is_field_conflict) is not tried again.
     ///
     /// ```
     /// # use bowline_runtime::{Client, ClientError};

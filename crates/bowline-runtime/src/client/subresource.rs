@@ -3,7 +3,6 @@
 use bowline_cache::{ObjectKey, without_managed_fields};
 use bytes::Bytes;
 use http::Method;
-use http_body_util::BodyExt as _;
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,8 +10,8 @@ use serde::de::DeserializeOwned;
 use super::apply::Apply;
 use super::error::{ClientError, Verb};
 use super::kind_client::{KindClient, Task};
-use super::patch::Patch;
-use super::request::Request;
+use super::patch::{Lock, Patch};
+use super::request::{Request, is_subresource};
 use super::{Client, Object};
 
 /// Writes and reads the status of objects: all of an object is sent, and only its status counts.
@@ -266,6 +265,9 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
         let client = &self.client;
         let key = client.place(verb, key)?;
         let task = Task { verb, key: Some(&key), subresource: Some(&self.name) };
+        if !is_subresource(&self.name) {
+            return Err(client.invalid(task, "this is no name of a subresource"));
+        }
         let mut address = client.address(&key, Some(&self.name));
         if verb != Verb::Get {
             address.put_options(&client.client.options, true);
@@ -274,14 +276,19 @@ impl<K: Resource + Send + Sync + 'static> KindSubresourceClient<K> {
             address.put("force", "true");
         }
         let Wire { method, content_type, .. } = how;
+        let lock = Lock::read(content_type, &body);
         let request = Request { method, address, accept: "application/json", content_type, body };
-        let body = client.send(task, request).await?;
-        let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();
-        let answer = serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))?;
-        if verb != Verb::Get {
+        // A token is written nowhere.
+        let is_write = verb != Verb::Get && self.name != "token";
+        let bytes = client.send_for_bytes(task, request).await.inspect_err(|error| {
+            if is_write {
+                client.note_failure(&key, lock.sent(), error);
+            }
+        })?;
+        if is_write {
             client.note_part(&key, &bytes);
         }
-        Ok(answer)
+        serde_json::from_slice(&bytes).map_err(|error| client.unreadable(task, &error))
     }
 
     fn encode(&self, verb: Verb, key: &ObjectKey, body: &impl Serialize) -> Result<Bytes, ClientError> {

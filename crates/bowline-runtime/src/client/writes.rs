@@ -3,8 +3,8 @@
 //! Owns the bookkeeping for one resource, whichever form it is written and read in, and the rule by which an informer has
 //! seen a write. Knows no clock, no informer and no waiting.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,8 +28,6 @@ pub(super) struct Writes {
     deadline: Duration,
     /// How many are pending, so that most reads need not look.
     count: AtomicUsize,
-    /// How many informers there are to see them.
-    readers: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -38,6 +36,10 @@ struct State {
     pending: BTreeMap<ObjectKey, Pending>,
     /// At so many, those that are too old are forgotten.
     swept_at: usize,
+    /// The informers that are to see them.
+    readers: BTreeSet<u32>,
+    /// How many there ever were.
+    numbered: u32,
 }
 
 /// What is known of the writes of one key.
@@ -57,8 +59,10 @@ struct Pending {
     /// These are deleted, whenever that was.
     gone: SmallVec<[Box<str>; 1]>,
     since: Instant,
+    /// It is not known until then whether something was written, and what: nobody can say that they have seen it.
+    unknown_until: Option<Instant>,
     /// Which readers have seen it.
-    seen: u32,
+    seen: SmallVec<[u32; 2]>,
 }
 
 /// A version of an object. Versions are compared as far as they are numbers.
@@ -88,6 +92,8 @@ pub(super) enum What {
     Gone(Option<u64>),
     /// It is newer than this version, or has ended. `true`: informers were to have it in that version.
     NewerThan(u64, bool),
+    /// It was written or not, or in a version that is not known.
+    Unknown,
 }
 
 /// What a read is to do.
@@ -135,17 +141,21 @@ impl Version {
 
 impl Writes {
     pub(super) fn new(deadline: Duration) -> Self {
-        Self { deadline, count: AtomicUsize::new(0), readers: AtomicU32::new(0), state: Mutex::default() }
+        Self { deadline, count: AtomicUsize::new(0), state: Mutex::default() }
     }
 
-    /// One more informer by which the resource is read; its number. There may be so many that the last share one.
+    /// One more informer by which the resource is read; its number, which is never zero.
     pub(super) fn add_reader(&self) -> u32 {
-        self.readers.fetch_add(1, Ordering::Relaxed).min(u32::BITS - 1)
+        let mut state = self.lock();
+        state.numbered += 1;
+        let number = state.numbered;
+        state.readers.insert(number);
+        number
     }
 
-    /// Whether anybody reads this from a cache.
-    pub(super) fn has_readers(&self) -> bool {
-        self.readers.load(Ordering::Relaxed) > 0
+    /// One less.
+    pub(super) fn remove_reader(&self, reader: u32) {
+        self.lock().readers.remove(&reader);
     }
 
     /// Whether nothing is pending.
@@ -155,11 +165,11 @@ impl Writes {
 
     /// Notes the answer to a write.
     pub(super) fn note(&self, key: ObjectKey, answer: &Answer<'_>, now: Instant) {
-        if answer.uid.is_empty() {
+        if answer.uid.is_empty() && !matches!(answer.what, What::NewerThan(..) | What::Unknown) {
             return;
         }
         let mut state = self.lock();
-        state.pending.entry(key).or_insert_with(|| Pending::new(now)).note(answer, now);
+        state.pending.entry(key).or_insert_with(|| Pending::new(now)).note(answer, self.deadline, now);
         if state.pending.len() >= state.swept_at.max(KEPT) {
             state.pending.retain(|_, pending| now < pending.since + self.deadline);
             state.swept_at = 2 * state.pending.len();
@@ -170,8 +180,9 @@ impl Writes {
     /// Whether an informer has what was written of a key.
     pub(super) fn look(&self, key: &ObjectKey, reader: u32, view: &impl View, now: Instant) -> Verdict {
         let mut state = self.lock();
-        let Some(pending) = state.pending.get_mut(key) else { return Verdict::Read };
-        let (verdict, is_done) = self.judge(key, pending, reader, view, now);
+        let State { pending: all, readers, .. } = &mut *state;
+        let Some(pending) = all.get_mut(key) else { return Verdict::Read };
+        let (verdict, is_done) = self.judge(key, pending, (reader, readers), view, now);
         if is_done {
             state.pending.remove(key);
             self.count.store(state.pending.len(), Ordering::Release);
@@ -188,12 +199,13 @@ impl Writes {
         now: Instant,
     ) -> Verdict {
         let mut state = self.lock();
+        let State { pending, readers, .. } = &mut *state;
         let mut all = Verdict::Read;
-        state.pending.retain(|key, pending| {
+        pending.retain(|key, pending| {
             if namespace.is_some() && key.namespace() != namespace {
                 return true;
             }
-            let (verdict, is_done) = self.judge(key, pending, reader, view, now);
+            let (verdict, is_done) = self.judge(key, pending, (reader, readers), view, now);
             all = match (all, verdict) {
                 (Verdict::Late, _) | (_, Verdict::Late) => Verdict::Late,
                 (Verdict::Wait(one), Verdict::Wait(other)) => Verdict::Wait(one.max(other)),
@@ -210,14 +222,24 @@ impl Writes {
         &self,
         key: &ObjectKey,
         pending: &mut Pending,
-        reader: u32,
+        (reader, readers): (u32, &BTreeSet<u32>),
         view: &impl View,
         now: Instant,
     ) -> (Verdict, bool) {
+        if let Some(until) = pending.unknown_until {
+            if now < until {
+                return (Verdict::Late, false);
+            }
+            pending.unknown_until = None;
+        }
+        if pending.says_nothing() {
+            return (Verdict::Read, true);
+        }
         if pending.is_in(key, view) {
-            pending.seen |= 1 << reader;
-            let readers = self.readers.load(Ordering::Relaxed).min(u32::BITS);
-            return (Verdict::Read, pending.seen.count_ones() >= readers);
+            if !pending.seen.contains(&reader) {
+                pending.seen.push(reader);
+            }
+            return (Verdict::Read, readers.iter().all(|reader| pending.seen.contains(reader)));
         }
         let until = pending.since + self.deadline;
         if now < until {
@@ -255,13 +277,21 @@ impl Pending {
             appeared: None,
             gone: SmallVec::new(),
             since,
-            seen: 0,
+            unknown_until: None,
+            seen: SmallVec::new(),
         }
     }
 
+    /// Whether nothing is known of any write.
+    fn says_nothing(&self) -> bool {
+        self.newest.is_none() && self.gone.is_empty()
+    }
+
     /// Answers come in any order: what is older than what is known says nothing new.
-    fn note(&mut self, answer: &Answer<'_>, now: Instant) {
-        let uid = answer.uid;
+    fn note(&mut self, answer: &Answer<'_>, deadline: Duration, now: Instant) {
+        let known = self.uid.clone();
+        // Who does not know which object it is takes it for the one that is known.
+        let uid = if answer.uid.is_empty() { &*known } else { answer.uid };
         let is_exact = !matches!(answer.what, What::NewerThan(..));
         let (newest, may_be_absent, appeared) = match &answer.what {
             What::There(version) => {
@@ -272,13 +302,23 @@ impl Pending {
             What::NewerThan(version, has_appeared) => {
                 (Version::Number(version.saturating_add(1)), true, has_appeared.then_some(*version))
             }
+            What::Unknown => {
+                self.unknown_until = Some(now + deadline);
+                self.renew(now);
+                return;
+            }
             What::Gone(appeared) => {
+                self.unknown_until = None;
                 self.appeared = self.appeared.max(*appeared);
                 self.end(uid);
                 self.renew(now);
                 return;
             }
         };
+        if is_exact {
+            // What came before is in this.
+            self.unknown_until = None;
+        }
         self.appeared = self.appeared.max(appeared);
         if self.gone.iter().any(|gone| **gone == *uid) {
             return;
@@ -289,14 +329,14 @@ impl Pending {
                 self.may_be_absent &= may_be_absent;
             }
             Some(known) if !newest.is_after(known) => {
-                if *self.uid != *uid {
+                if *self.uid != *uid && !self.uid.is_empty() {
                     self.end(uid);
                 }
                 return;
             }
             known => {
                 // Of two that have the name, the older has ended.
-                if known.is_some() && *self.uid != *uid {
+                if known.is_some() && *self.uid != *uid && !self.uid.is_empty() {
                     let ended = std::mem::take(&mut self.uid);
                     self.end(&ended);
                 }
@@ -326,7 +366,7 @@ impl Pending {
 
     fn renew(&mut self, now: Instant) {
         self.since = now;
-        self.seen = 0;
+        self.seen.clear();
     }
 
     /// Whether an informer has this, or something newer.

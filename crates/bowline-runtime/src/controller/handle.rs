@@ -271,7 +271,9 @@ impl Controller {
             && !run.session.is_stopping()
             && let Err(error) = entry.begin(&run.session)
         {
-            watches.remove(&number);
+            let entry = watches.remove(&number);
+            drop(state);
+            entry.inspect(|entry| entry.watch.undeclare(&self.inner.core.client));
             return Err(error);
         }
         drop(state);
@@ -330,9 +332,11 @@ impl WatchHandle {
     /// waits in the queue stays there.
     pub async fn remove(self) {
         let entry = self.controller.inner.lock().watches.remove(&self.number);
-        if let Some(begun) = entry.and_then(|entry| entry.begun) {
+        let Some(Entry { watch, begun, .. }) = entry else { return };
+        if let Some(begun) = begun {
             begun.stop().await;
         }
+        watch.undeclare(&self.controller.inner.core.client);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What an API server says that it has, kept, and asked for again when something is not there.
 
+use std::collections::BTreeSet;
+use std::error::Error as StdError;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -29,8 +31,17 @@ pub struct DiscoveryMapper {
     clock: Clock,
     interval: Duration,
     known: RwLock<Arc<[RestMapping]>>,
-    /// When it was asked last. Held while it is asked.
-    asked: tokio::sync::Mutex<Option<Instant>>,
+    /// Held while it is asked.
+    asked: tokio::sync::Mutex<Asked>,
+}
+
+/// What became of the last question.
+#[derive(Default)]
+struct Asked {
+    /// When one began, whether or not it came to an end.
+    began: Option<Instant>,
+    /// When the one began that was answered last, or failed, and how it failed.
+    ended: Option<(Instant, Option<Arc<dyn StdError + Send + Sync>>)>,
 }
 
 impl DiscoveryMapper {
@@ -42,7 +53,7 @@ impl DiscoveryMapper {
             clock,
             interval: INTERVAL,
             known: RwLock::new(Arc::new([])),
-            asked: tokio::sync::Mutex::new(None),
+            asked: tokio::sync::Mutex::default(),
         }
     }
 
@@ -61,16 +72,46 @@ impl DiscoveryMapper {
         }
         let mut asked = self.asked.lock().await;
         // Somebody may have asked since, while this one waited.
-        if asked.is_none_or(|asked| asked < since) {
-            if let Some(asked) = *asked {
-                self.clock.sleep_until(asked + self.interval).await;
+        if asked.ended.as_ref().is_none_or(|(began, _)| *began < since) {
+            if let Some(began) = asked.began {
+                self.clock.sleep_until(began + self.interval).await;
             }
-            *asked = Some(self.clock.now());
-            let known = self.ask().await.map_err(MapperError::Discovery)?;
-            *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.into();
+            let now = self.clock.now();
+            asked.began = Some(now);
+            let problem = match self.ask().await {
+                Ok(told) => {
+                    self.learn(told);
+                    None
+                }
+                Err(error) => Some(Arc::from(error)),
+            };
+            asked.ended = Some((now, problem));
         }
+        let problem = asked.ended.as_ref().and_then(|(_, problem)| problem.clone());
         drop(asked);
-        Ok(look(&self.known()))
+        match (look(&self.known()), problem) {
+            (None, Some(problem)) => Err(MapperError::Discovery(Box::new(problem))),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Adds what the server said to what is known. What it did not say stays: its server may be away.
+    fn learn(&self, mut told: Vec<RestMapping>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let is_told: BTreeSet<_> = told
+            .iter()
+            .flat_map(|RestMapping { resource, .. }| {
+                [&resource.kind, &resource.plural].map(|name| (resource.api_version.clone(), name.clone()))
+            })
+            .collect();
+        let stays = |mapping: &&RestMapping| {
+            let resource = &mapping.resource;
+            [&resource.kind, &resource.plural]
+                .into_iter()
+                .all(|name| !is_told.contains(&(resource.api_version.clone(), name.clone())))
+        };
+        told.extend(known.iter().filter(stays).cloned());
+        *known = told.into();
     }
 
     fn known(&self) -> Arc<[RestMapping]> {

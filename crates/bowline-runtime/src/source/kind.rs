@@ -73,6 +73,12 @@ impl<K: Resource + Send + Sync + 'static> Begin<K> for KindSource<K> {
         }
     }
 
+    fn undeclare(&self, client: &Client) {
+        if self.cache.is_none() {
+            client.undeclare(&self.kind);
+        }
+    }
+
     fn begin(&self, feed: Feed<K>, place: &Place<'_>) -> Result<Arc<dyn Begun>, CacheError> {
         let cache = self.cache.as_ref().unwrap_or_else(|| place.cluster.cache());
         let informer = cache.get_informer(&self.kind)?;

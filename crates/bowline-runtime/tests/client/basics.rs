@@ -48,3 +48,13 @@ fn a_declared_kind_is_read_from_the_cache_and_others_are_not() {
         assert_eq!(cached.metadata.uid, live.metadata.uid);
     });
 }
+
+#[test]
+fn a_kind_is_kept_from_the_cache_by_its_name() {
+    World::run(|world| async move {
+        let secrets = bowline_machinery::GroupKind::new("", "Secret");
+        let cluster = world.cluster(|builder| builder.cached::<Secret>().uncached_kind(&secrets));
+        assert!(cluster.client().find::<Secret>(&key("a")).await.unwrap().is_none());
+        assert_eq!(cluster.cache().stats().len(), 0);
+    });
+}

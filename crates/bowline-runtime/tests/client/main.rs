@@ -2,6 +2,7 @@
 
 mod basics;
 mod chaos;
+mod failures;
 mod mapper;
 mod read_your_writes;
 mod wire;

@@ -67,6 +67,27 @@ fn a_kind_that_is_installed_later_is_found() {
 }
 
 #[test]
+fn what_was_found_once_stays_known() {
+    World::run(|world| async move {
+        install(&world).await;
+        let mapper = DiscoveryMapper::new(world.kube.clone(), world.clock.clone());
+        mapper.mapping(&website()).await.unwrap();
+        let definition = bowline_cache::ObjectKey::cluster("websites.demo.example.com");
+        world.other().delete::<CustomResourceDefinition>(&definition).await.unwrap();
+        world.clock.sleep(Duration::from_secs(2)).await;
+        let unknown = GroupVersionKind::new("nowhere.example.com", "v1", "Kind");
+        assert!(mapper.mapping(&unknown).await.unwrap_err().is_no_match());
+        discoveries(&world);
+        assert_eq!(mapper.mapping(&website()).await.unwrap().resource.plural, "websites");
+        let group_kind = GroupKind::new("demo.example.com", "Website");
+        assert_eq!(mapper.mappings(&group_kind).await.unwrap().len(), 1);
+        let node = GroupKind::new("", "Node");
+        assert_eq!(mapper.mappings(&node).await.unwrap().len(), 1, "nothing is there twice");
+        assert_eq!(discoveries(&world), 0);
+    });
+}
+
+#[test]
 fn a_storm_of_unknown_kinds_asks_once_in_a_while() {
     World::run(|world| async move {
         let mapper = Arc::new(DiscoveryMapper::new(world.kube.clone(), world.clock.clone()));

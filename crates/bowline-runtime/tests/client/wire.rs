@@ -138,6 +138,11 @@ fn wrappers_are_in_the_query_of_writes_and_not_of_reads() {
         assert_eq!(asked.content_type, "application/strategic-merge-patch+json");
         client.delete::<ConfigMap>(&key("a")).await.unwrap();
         assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a?dryRun=All");
+        assert_eq!(
+            listener.last().body["dryRun"],
+            json!(["All"]),
+            "a server reads the query only without a body"
+        );
         client.get::<ConfigMap>(&key("a")).await.unwrap();
         assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a");
     });
@@ -308,5 +313,58 @@ fn an_answer_that_does_not_come_is_told_apart_from_one_that_is_no() {
         let error = client.create(&map("a", "1")).await.unwrap_err();
         assert!(error.to_string().contains("the answer cannot be read"), "{error}");
         assert!(!error.is_retryable(), "the write was done");
+    });
+}
+
+#[test]
+fn an_object_without_a_uid_is_not_deleted_as_such() {
+    listen(|client, listener| async move {
+        let error = client.delete_object(&map("a", "1")).await.unwrap_err();
+        assert!(error.to_string().contains("has no uid"), "{error}");
+        assert_eq!(listener.count(), 0, "nothing was sent");
+        client.delete_object(&map("a", "1")).uid("u").await.unwrap();
+        assert_eq!(listener.last().body["preconditions"], json!({"uid": "u"}));
+    });
+}
+
+#[test]
+fn a_subresource_leads_nowhere_else() {
+    listen(|client, listener| async move {
+        for name in ["../b/status", "", "status?dryRun=All", "a//b"] {
+            let got = client.subresource(name).get::<ConfigMap, Value>(&key("a")).await;
+            let error = got.unwrap_err();
+            assert!(error.to_string().contains("no name of a subresource"), "{error}");
+        }
+        assert_eq!(listener.count(), 0, "nothing was sent");
+        client.subresource("proxy/metrics").get::<ConfigMap, Value>(&key("a")).await.unwrap();
+        assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a/proxy/metrics");
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_not_quoted() {
+    Simulation::new(1).run(|clock| async move {
+        let answer = json!({"metadata": {"name": "a"}, "spec": {"replicas": "hunter2"}});
+        let client = Listener::default().client(answer).clock(clock).build();
+        let scale = client.subresource("scale");
+        let read =
+            scale.get::<Deployment, k8s_openapi::api::autoscaling::v1::Scale>(&key("a")).await.unwrap_err();
+        assert!(!read.to_string().contains("hunter2"), "{read}");
+        assert!(read.to_string().contains("invalid type"), "{read}");
+    });
+}
+
+#[test]
+fn a_live_list_is_in_the_order_of_keys() {
+    Simulation::new(1).run(|clock| async move {
+        let item = |namespace: &str, name: &str| {
+            json!({"metadata": {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "1"}})
+        };
+        let items = [item("z", "a"), item("default", "c"), item("default", "b")];
+        let answer = json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+        let client = Listener::default().client(answer).clock(clock).build();
+        let all = client.list::<ConfigMap>(&ListQuery::new()).await.unwrap();
+        let names: Vec<_> = all.iter().map(|map| map.metadata.name.as_deref().unwrap_or_default()).collect();
+        assert_eq!(names, ["b", "c", "a"]);
     });
 }

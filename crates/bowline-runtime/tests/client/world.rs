@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verdict, WatchFrame};
 use bowline_cache::ObjectKey;
 use bowline_clock::{Clock, Instant, Scope, Simulation, Spawner};
-use bowline_runtime::{Cluster, ClusterBuilder};
+use bowline_runtime::{Client, Cluster, ClusterBuilder};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio::sync::watch;
 
@@ -32,7 +32,12 @@ struct State {
     /// So many events cut the connection instead of coming.
     cuts: usize,
     asked: Vec<Call>,
+    before: Option<Decide>,
+    committed: Option<Decide>,
 }
+
+/// What becomes of a call.
+type Decide = Box<dyn FnMut(&Call) -> Verdict + Send>;
 
 impl Standing {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -42,8 +47,15 @@ impl Standing {
 
 impl Hook for Standing {
     fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        self.lock().asked.push(call.clone());
-        Box::pin(std::future::ready(Verdict::Proceed))
+        let mut state = self.lock();
+        state.asked.push(call.clone());
+        let verdict = state.before.as_mut().map_or(Verdict::Proceed, |decide| decide(call));
+        Box::pin(std::future::ready(verdict))
+    }
+
+    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        let verdict = self.lock().committed.as_mut().map_or(Verdict::Proceed, |decide| decide(call));
+        Box::pin(std::future::ready(verdict))
     }
 
     fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
@@ -113,6 +125,21 @@ impl World {
     /// The next events cut their connections instead of coming.
     pub(crate) fn cut(&self, events: usize) {
         self.standing.lock().cuts = events;
+    }
+
+    /// Decides from now on what becomes of calls.
+    pub(crate) fn before(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
+        self.standing.lock().before = Some(Box::new(decide));
+    }
+
+    /// Decides from now on what becomes of the answers to writes.
+    pub(crate) fn committed(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
+        self.standing.lock().committed = Some(Box::new(decide));
+    }
+
+    /// Another client, whose writes nobody here knows of.
+    pub(crate) fn other(&self) -> Client {
+        Client::builder(self.kube.clone()).clock(self.clock.clone()).build()
     }
 
     /// Events that were held come now.

@@ -170,6 +170,31 @@ fn a_late_watch_shows_what_there_is_and_a_removed_one_shows_nothing_more() {
 }
 
 #[test]
+fn a_kind_that_nobody_watches_any_more_is_read_from_the_server() {
+    World::run(21, |world| async move {
+        create_secret(&world, "a").await;
+        let (controller, _notes) = noting(&world).await;
+        let client = world.cluster.client();
+        let key = bowline_cache::ObjectKey::new("default", "a");
+        let secrets = Kind::<Secret>::typed();
+        let watches = [(); 2].map(|()| {
+            controller.watch(Watch::new(source::kind::<Secret>(), handler::object())).expect("it can begin")
+        });
+        for watch in watches {
+            watch.synced().await;
+            assert!(client.is_cached(&secrets), "one watch of the two is there");
+            client.get::<Secret>(&key).await.unwrap();
+            watch.remove().await;
+        }
+        assert!(!client.is_cached(&secrets));
+        world.settle().await;
+        assert_eq!(world.cluster.cache().stats().len(), 1, "its informer has ended");
+        client.get::<Secret>(&key).await.unwrap();
+        assert_eq!(world.cluster.cache().stats().len(), 1, "and no other has begun");
+    });
+}
+
+#[test]
 fn a_watch_that_is_added_before_the_start_begins_with_it() {
     World::run(6, |world| async move {
         create_secret(&world, "a").await;

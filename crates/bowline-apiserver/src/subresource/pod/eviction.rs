@@ -29,7 +29,11 @@ pub(in crate::subresource) fn evict(exchange: &Exchange<'_>, name: &str) -> Resu
     }
     let options = eviction.get("deleteOptions").filter(|options| !options.is_null());
     let options = options.map_or_else(Vec::new, |options| options.to_string().into_bytes());
-    let options = DeleteOptions::of(&options, exchange.query)?;
+    let mut options = DeleteOptions::of(&options, exchange.query)?;
+    // Unlike those of a deletion, the parameters of an eviction count as well.
+    if !options.dry_run() {
+        options.dry_run = Some(exchange.query.dry_run.clone());
+    }
     let key = object::key(exchange.namespace, name);
     let pods = &exchange.resource;
     let record = exchange.inner.store.get(pods.table, &key);

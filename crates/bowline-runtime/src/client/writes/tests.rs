@@ -245,3 +245,19 @@ fn a_list_waits_for_the_latest_and_gives_up_with_the_first() {
     assert_eq!(writes.look_at_all(None, reader, &all, at(5)), Verdict::Read);
     assert!(writes.is_empty());
 }
+
+#[test]
+fn however_many_informers_there_are_none_sees_for_another() {
+    let writes = Writes::new(DEADLINE);
+    let readers: Vec<_> = (0..40).map(|_| writes.add_reader()).collect();
+    note(&writes, "a", "u", 7, at(0));
+    let has = Seen { object: Some(meta("u", 7)), version: 7 };
+    let has_not = Seen { object: Some(meta("u", 6)), version: 6 };
+    let (last, others) = readers.split_last().unwrap();
+    for reader in others {
+        assert_eq!(writes.look(&key(), *reader, &has, at(1)), Verdict::Read);
+    }
+    assert_eq!(writes.look(&key(), *last, &has_not, at(1)), Verdict::Wait(at(5)));
+    assert_eq!(writes.look(&key(), *last, &has, at(1)), Verdict::Read);
+    assert!(writes.is_empty());
+}

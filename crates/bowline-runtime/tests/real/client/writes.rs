@@ -151,6 +151,12 @@ fn a_dry_run_stores_nothing() {
         client.create(&world.map("a", "1")).await.unwrap();
         assert_eq!(value(&client.dry_run().update(&world.map("a", "2")).await.unwrap()), "2");
         client.dry_run().delete::<ConfigMap>(&world.key("a")).await.unwrap();
+        let stored = client.get::<ConfigMap>(&world.key("a")).await.unwrap();
+        // What has something to say has a body, and a server reads no query beside a body.
+        client.dry_run().delete_object(&*stored).await.unwrap();
+        client.get::<ConfigMap>(&world.key("a")).await.unwrap();
+        let all = ListQuery::new().in_namespace(&world.namespace);
+        client.dry_run().delete_all_of::<ConfigMap>(&all).propagation(Propagation::Background).await.unwrap();
         assert_eq!(value(&client.get::<ConfigMap>(&world.key("a")).await.unwrap()), "1");
     });
 }
