@@ -82,7 +82,7 @@ impl Running {
         }
         let number = self.runs.fetch_add(1, Ordering::Relaxed);
         let _leave = Leave(self, name);
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             tokio::task::yield_now().await;
         }
         match number % 3 {
@@ -117,12 +117,12 @@ async fn watch_and_remove(controller: Controller, clock: Clock, turns: usize) {
         let channel = controller.watch(Watch::new(channel, handler::object()));
         let function = controller.watch(Watch::new(function, handler::object()));
         let _ = sender.try_send(ConfigMap::default());
-        if turn % 3 == 0 {
+        if turn.is_multiple_of(3) {
             clock.sleep(Duration::from_millis(1)).await;
         }
         for watch in [secrets, channel, function] {
             let watch = watch.expect("it can be watched");
-            if turn % 10 != 0 {
+            if !turn.is_multiple_of(10) {
                 watch.remove().await;
             }
         }
