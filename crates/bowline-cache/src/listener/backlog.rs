@@ -11,8 +11,9 @@ use crate::event::{Deleted, Event};
 use crate::key::object_key;
 use bowline_machinery::ObjectKey;
 
-/// So many events may wait behind the first batch before they are coalesced.
-pub(crate) const LIMIT: usize = 1024;
+/// So many events may wait behind the first batch before they are coalesced: what a busy watch brings in a tenth of a second,
+/// so that a handler that only waits for its turn on a loaded machine still sees them all.
+pub(crate) const LIMIT: usize = 8192;
 
 /// At most so many coalesced entries are taken at once, so that what comes meanwhile can still be merged into the rest.
 const TAKEN_AT_ONCE: usize = 256;

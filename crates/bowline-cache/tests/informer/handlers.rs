@@ -193,7 +193,7 @@ fn the_backlog_of_who_does_not_read_is_bounded_and_true() {
         // One batch that is waited with, and more behind it than is kept as it came.
         world.create("first", "1").await;
         world.settled(&informer).await;
-        for number in 1..=1500 {
+        for number in 1..=9000 {
             world.update("updated", &number.to_string()).await;
         }
         world.delete("deleted").await;
@@ -201,18 +201,18 @@ fn the_backlog_of_who_does_not_read_is_bounded_and_true() {
         world.create("recreated", "1").await;
         world.create("created", "1").await;
         world.settled(&informer).await;
-        world.until("who keeps up is told of everything", || witness.count() == 3 + 1 + 1500 + 4).await;
+        world.until("who keeps up is told of everything", || witness.count() == 3 + 1 + 9000 + 4).await;
         assert!(slow.waiting() < 10, "{} wait", slow.waiting());
         let events = drain(&mut slow);
         assert_eq!(
             told(&events),
-            ["+first=1", "updated=0>1500", "-deleted=0", "-recreated=0", "+recreated=1", "+created=1"]
+            ["+first=1", "updated=0>9000", "-deleted=0", "-recreated=0", "+recreated=1", "+created=1"]
         );
         let Event::Update { old, .. } = &events[1] else { panic!("an update") };
         assert_eq!(version(old), before["default/updated"], "the old is what it was told last");
         world.update("updated", "again").await;
         world.settled(&informer).await;
-        assert_eq!(told(&drain(&mut slow)), ["updated=1500>again"]);
+        assert_eq!(told(&drain(&mut slow)), ["updated=9000>again"]);
     });
 }
 
