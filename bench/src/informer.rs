@@ -150,12 +150,7 @@ impl fmt::Display for Resource {
 
 /// One workload: a task with more arguments.
 fn work(variant: &str, task: Task, arguments: &[(&str, usize)], rows: Vec<Row>) -> Work {
-    // Go's `flag` takes two dashes as well.
-    let mut all = vec!["--task".to_owned(), task.to_string()];
-    for (name, value) in arguments {
-        all.extend([format!("--{name}"), value.to_string()]);
-    }
-    Work { name: variant.to_owned(), arguments: all, rows, limit: LIMIT, most_pairs: None }
+    Work::of_task(variant, task, arguments, rows, LIMIT)
 }
 
 #[cfg(test)]

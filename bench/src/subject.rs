@@ -48,6 +48,22 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// A task of a program, with numbers that it is given by name.
+    pub(crate) fn of_task(
+        variant: &str,
+        task: impl fmt::Display,
+        arguments: &[(&str, usize)],
+        rows: Vec<Row>,
+        limit: Duration,
+    ) -> Self {
+        // Go's `flag` takes two dashes as well.
+        let mut all = vec!["--task".to_owned(), task.to_string()];
+        for (name, value) in arguments {
+            all.extend([format!("--{name}"), value.to_string()]);
+        }
+        Self { name: variant.to_owned(), arguments: all, rows, limit, most_pairs: None }
+    }
+
     /// How often it is run where so many pairs are asked for.
     pub(crate) fn pairs(&self, asked: usize) -> usize {
         self.most_pairs.map_or(asked, |most| most.min(asked))
