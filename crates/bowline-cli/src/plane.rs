@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bowline::runtime::Signals;
 use bowline_apiserver::{ApiServer, BuildError, ServeError, ServeOptions};
 use tokio::net::TcpListener;
 use tracing_subscriber::Layer as _;
@@ -129,47 +130,5 @@ Try, in another terminal:
   echo '{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"hello"}}}}' | kubectl create --validate=false -f -
   kubectl get configmaps --watch"#
         )
-    }
-}
-
-/// The signals that ask a program to end.
-#[cfg(unix)]
-struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    async fn wait(&mut self) {
-        tokio::select! {
-            biased;
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-/// The signals that ask a program to end.
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    #[expect(clippy::unnecessary_wraps, reason = "it can fail elsewhere")]
-    fn listen() -> io::Result<Self> {
-        Ok(Self)
-    }
-
-    async fn wait(&mut self) {
-        // Without a console there is nobody to press Ctrl-C.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
     }
 }

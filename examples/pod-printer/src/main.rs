@@ -2,7 +2,6 @@
 
 mod arguments;
 mod cluster;
-mod signals;
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -10,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bowline::clock::Clock;
+use bowline::runtime::Signals;
 use clap::Parser as _;
 use k8s_openapi::api::core::v1::Pod;
 use pod_printer::{Controller, Demo, Print};
@@ -18,7 +18,6 @@ use tracing_subscriber::prelude::*;
 
 use crate::arguments::Arguments;
 use crate::cluster::Cluster;
-use crate::signals::Signals;
 
 #[tokio::main]
 async fn main() -> ExitCode {

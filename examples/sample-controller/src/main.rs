@@ -2,7 +2,6 @@
 
 mod arguments;
 mod plane;
-mod signals;
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -10,6 +9,7 @@ use std::process::ExitCode;
 
 use bowline::cache::Settings;
 use bowline::prelude::*;
+use bowline::runtime::Signals;
 use bowline::runtime::transport::{self, TransportOptions};
 use clap::Parser as _;
 use sample_controller::{Foo, operator};
@@ -18,7 +18,6 @@ use tracing_subscriber::prelude::*;
 
 use crate::arguments::Arguments;
 use crate::plane::Plane;
-use crate::signals::Signals;
 
 #[tokio::main]
 async fn main() -> ExitCode {
