@@ -356,11 +356,13 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
     }
 
     fn report(&self, error: &ListWatchError) {
+        // The span says it too, but whoever wants only warnings does not see that.
+        let kind = &self.decoder.kind;
         // A server that is away for an hour is not worth a line for each attempt.
         if self.health.failed(error) {
-            tracing::warn!(%error, "cannot list or watch; will try again");
+            tracing::warn!(%kind, %error, "cannot list or watch; will try again");
         } else {
-            tracing::debug!(%error, "still cannot list or watch");
+            tracing::debug!(%kind, %error, "still cannot list or watch");
         }
         self.metrics.failed();
         if let Some(hook) = &self.on_error {

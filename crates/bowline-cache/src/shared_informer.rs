@@ -421,7 +421,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                 Err(panic) = reflector => panic,
             };
             let panic = panic_message(&*panic);
-            tracing::error!(panic, "a reflector panicked, and begins again");
+            tracing::error!(kind = %self.kind, panic, "a reflector panicked, and begins again");
             self.parts[number].health.failed(&ListWatchError::Malformed(format!("it panicked: {panic}")));
             self.clock.sleep(AFTER_PANIC).await;
         }
@@ -451,7 +451,8 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                     let applied = catch_unwind(AssertUnwindSafe(|| self.apply(deltas)));
                     let is_sync = applied.unwrap_or_else(|panic| {
                         // None of it counts. All is listed again, so that nothing is missed.
-                        tracing::error!(panic = panic_message(&*panic), "changes could not be applied; listing again");
+                        let panic = panic_message(&*panic);
+                        tracing::error!(kind = %self.kind, panic, "changes could not be applied; listing again");
                         self.parts.iter().for_each(|part| part.again.notify_one());
                         true
                     });
