@@ -139,6 +139,11 @@ impl Cluster {
         Controller::builder(self).for_()
     }
 
+    /// Whether both are the same cluster.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The clock of all that happens here.
     #[must_use]
     pub fn clock(&self) -> &Clock {

@@ -1,0 +1,8 @@
+//! The manager on the embedded server, on simulated time: what starts and stops when, what fails alone, who leads.
+
+mod adding;
+mod election;
+mod faults;
+mod order;
+mod sharing;
+mod world;
