@@ -197,6 +197,8 @@ impl Manager {
     }
 }
 
+impl crate::controller::home::Sealed for Manager {}
+
 impl Home for Manager {
     fn cluster(&self) -> &Cluster {
         self.cluster()

@@ -123,8 +123,9 @@ impl ManagerBuilder {
         self
     }
 
-    /// How long a stop may take, all stages together. Default: 30 seconds. Then what has not ended is aborted and named; zero
-    /// aborts everything at once, [`Duration::MAX`] waits for ever.
+    /// How long a stop may take, all stages together. Default: 30 seconds. Then what has not ended is aborted and named; a
+    /// stage whose turn comes after that has a second. Zero aborts everything at once, and that is no error;
+    /// [`Duration::MAX`] waits for ever.
     pub fn graceful_shutdown(mut self, limit: Duration) -> Self {
         self.graceful_shutdown = limit;
         self

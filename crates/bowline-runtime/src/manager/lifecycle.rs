@@ -22,6 +22,9 @@ use crate::{Cluster, Error, Signals};
 /// How long what is told to end at once may take for that.
 const MOMENT: Duration = Duration::from_secs(5);
 
+/// How long a stage has to end, when those before it took all the time there was.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// How long events are written at the end.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
@@ -200,8 +203,8 @@ impl Inner {
         };
         tokio::select! {
             biased;
-            outcome = all => outcome,
             () = self.stop.cancelled() => Err(ManagerError::Stopped),
+            outcome = all => outcome,
         }
     }
 
@@ -337,7 +340,7 @@ impl Inner {
         let clusters = self.clusters();
         late.extend(self.end(Stage::Cache, began).await);
         let stopped = join_all(clusters.iter().map(|cluster| cluster.cache().stop()));
-        if self.clock().timeout(self.left(began).max(MOMENT), stopped).await.is_err() {
+        if self.clock().timeout(self.left(began).max(LEAST), stopped).await.is_err() {
             late.push("informers".to_owned());
         }
         for stage in [Stage::Webhook, Stage::Server] {
@@ -357,17 +360,22 @@ impl Inner {
 
     async fn end(&self, stage: Stage, began: Instant) -> Vec<String> {
         let late = self.groups.of(stage).end(self.clock(), self.left(began), MOMENT).await;
+        if self.graceful_shutdown.is_zero() {
+            // Nobody is waited for, so that nobody is late.
+            return Vec::new();
+        }
         for runnable in &late {
             tracing::error!(runnable, limit = ?self.graceful_shutdown, "did not end in time, and is left behind");
         }
         late
     }
 
-    /// How much time is left for what is to end.
+    /// How much time is left for a stage to end. Who comes late because of others has a little all the same.
     fn left(&self, began: Instant) -> Duration {
         match self.graceful_shutdown {
             Duration::MAX => Duration::MAX,
-            limit => limit.saturating_sub(self.clock().now().since(began)),
+            Duration::ZERO => Duration::ZERO,
+            limit => limit.saturating_sub(self.clock().now().since(began)).max(LEAST),
         }
     }
 

@@ -95,7 +95,7 @@ fn a_lease_that_is_lost_in_the_middle_of_a_reconcile_stops_it_and_no_write_passe
                 // Until long after the lease is gone, whatever the controller is told.
                 loop {
                     ctx.clock().sleep(SECOND).await;
-                    let map = ctx.client().get::<ConfigMap>(&request).await?.expect("it is there");
+                    let map = ctx.client().get::<ConfigMap>(request.key()).await?;
                     let written = ctx.client().update(&ConfigMap::clone(&map)).await;
                     if let Err(error) = written {
                         record.add(format!("refused: {}", is_fenced(&error)));

@@ -129,6 +129,21 @@ fn what_ignores_its_cancellation_is_named_and_left_behind() {
 }
 
 #[test]
+fn without_a_graceful_stop_everything_is_aborted_and_that_is_no_error() {
+    World::run(1, |world| async move {
+        let manager = world.builder().graceful_shutdown(Duration::ZERO).build().unwrap();
+        manager.add(Runnable::new("deaf", |_| std::future::pending::<std::io::Result<()>>())).unwrap();
+        let start = world.start(&manager);
+        manager.elected().await;
+        world.settle().await;
+        let began = world.clock.now();
+        manager.stop();
+        start.await.unwrap().unwrap();
+        assert!(world.clock.now().since(began) < SECOND);
+    });
+}
+
+#[test]
 fn errors_of_all_runnables_are_collected() {
     World::run(1, |world| async move {
         let manager = world.manager();

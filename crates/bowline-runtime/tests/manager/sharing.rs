@@ -24,7 +24,8 @@ fn twenty_controllers_of_five_kinds_share_five_watches() {
         assert_eq!(manager.controllers().len(), 20);
         let start = world.start(&manager);
         manager.ready().await.unwrap();
-        world.until("all of them reconcile", || world.record.lines().len() == 4).await;
+        // There is one config map and, from the start, one service.
+        world.until("all of them reconcile", || world.record.lines().len() == 8).await;
         for resource in ["configmaps", "secrets", "pods", "services", "deployments"] {
             assert_eq!(world.gate.watches(resource), 1, "{resource}");
         }

@@ -138,7 +138,7 @@ impl World {
     pub(crate) fn reconciler(
         &self,
         name: &'static str,
-    ) -> impl Fn(Context, Request) -> std::future::Ready<bowline_runtime::Result<Action>> + Clone {
+    ) -> impl Fn(Context, Request) -> std::future::Ready<bowline_runtime::Result<Action>> + Clone + use<> {
         let record = self.record.clone();
         move |_, request| {
             record.add(format!("{name} reconciles {}", request.name()));
