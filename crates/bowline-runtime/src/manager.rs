@@ -6,9 +6,11 @@ mod connection;
 mod error;
 mod lifecycle;
 mod runnable;
+mod servers;
 mod stages;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bowline_clock::{Clock, Spawner};
@@ -21,6 +23,7 @@ use lifecycle::Inner;
 pub use runnable::{Runnable, Stage};
 
 use crate::controller::{Controller, ControllerBuilder, Home};
+use crate::health::Checks;
 use crate::leader_election::Elector;
 use crate::reconciler::IntoReconciler;
 use crate::{Client, Cluster, Metrics, Recorder};
@@ -157,6 +160,32 @@ impl Manager {
     #[must_use]
     pub fn elector(&self) -> Option<&Elector> {
         self.inner.elector.as_deref()
+    }
+
+    /// The checks of liveness: whoever finds that the process is beyond help, and is to be started anew, adds one. With leader
+    /// election there is one of the lease.
+    #[must_use]
+    pub fn liveness(&self) -> &Checks {
+        &self.inner.servers.liveness
+    }
+
+    /// The checks of readiness. There is one that the manager has started, and one for each controller, which fails with
+    /// the reason as long as the controller waits for what it watches. A replica that does not lead is ready.
+    #[must_use]
+    pub fn readiness(&self) -> &Checks {
+        &self.inner.servers.readiness
+    }
+
+    /// Where metrics are served, while they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.inner.servers.metrics_address()
+    }
+
+    /// Where probes are answered, while they are.
+    #[must_use]
+    pub fn health_address(&self) -> Option<SocketAddr> {
+        self.inner.servers.health_address()
     }
 
     /// Where a webhook server is to listen, and with which certificate.

@@ -11,7 +11,10 @@ use super::Manager;
 use super::connection::Connection;
 use super::error::ManagerError;
 use super::lifecycle::{Inner, Parts};
+use super::servers::Served;
 use crate::leader_election::{Elector, LeaderElection};
+use crate::health::HealthServer;
+use crate::server::MetricsServer;
 use crate::{Cluster, ClusterBuilder, Metrics, Signals};
 
 /// How long a manager takes to stop, at most.
@@ -30,6 +33,7 @@ pub struct ManagerBuilder {
     concurrency: Option<NonZeroUsize>,
     webhook: WebhookOptions,
     signals: Option<Signals>,
+    served: Served,
 }
 
 /// Who is told of new leaders.
@@ -91,6 +95,7 @@ impl ManagerBuilder {
             concurrency: None,
             webhook: WebhookOptions::default(),
             signals: None,
+            served: Served::default(),
         }
     }
 
@@ -108,6 +113,18 @@ impl ManagerBuilder {
     /// Where everything is counted. Default: a registry of its own.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// Serves metrics, and what else is added to that server. Default: it does not.
+    pub fn metrics_server(mut self, server: MetricsServer) -> Self {
+        self.served.metrics = Some(server);
+        self
+    }
+
+    /// Answers probes of liveness and readiness. Default: it does not.
+    pub fn health_server(mut self, server: HealthServer) -> Self {
+        self.served.health = Some(server);
         self
     }
 
@@ -183,6 +200,7 @@ impl ManagerBuilder {
                 concurrency: self.concurrency,
                 webhook: self.webhook,
                 signals: self.signals,
+                served: self.served,
             }),
         })
     }

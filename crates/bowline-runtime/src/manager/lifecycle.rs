@@ -14,9 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::builder::WebhookOptions;
 use super::error::{Failure, ManagerError};
 use super::runnable::{Runnable, Stage};
+use super::servers::{Served, Servers};
 use super::stages::{Door, Groups};
 use crate::controller::{Controller, Duty};
 use crate::leader_election::Elector;
+use crate::server::ServerError;
 use crate::{Cluster, Error, Signals};
 
 /// How long what is told to end at once may take for that.
@@ -47,6 +49,7 @@ pub(super) struct Inner {
     pub(super) stop: CancellationToken,
     /// Cancelled when what needs leadership may run.
     pub(super) elected: CancellationToken,
+    pub(super) servers: Servers,
     graceful_shutdown: Duration,
     groups: Groups,
     election: Scope,
@@ -64,6 +67,7 @@ pub(super) struct Parts {
     pub(super) concurrency: Option<NonZeroUsize>,
     pub(super) webhook: WebhookOptions,
     pub(super) signals: Option<Signals>,
+    pub(super) served: Served,
 }
 
 struct State {
@@ -76,6 +80,7 @@ struct State {
     controllers: Vec<Managed>,
     failures: Vec<Failure>,
     signals: Option<Signals>,
+    served: Served,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -141,14 +146,16 @@ impl Inner {
             controllers: Vec::new(),
             failures: Vec::new(),
             signals: parts.signals,
+            served: parts.served,
         };
-        Arc::new(Self {
+        Arc::new_cyclic(|manager| Self {
             cluster: parts.cluster,
             elector: parts.elector.map(Arc::new),
             concurrency: parts.concurrency,
             webhook: parts.webhook,
             stop: CancellationToken::new(),
             elected: CancellationToken::new(),
+            servers: Servers::new(manager.clone()),
             graceful_shutdown: parts.graceful_shutdown,
             groups,
             election: parts.scope.scope("election"),
@@ -163,6 +170,7 @@ impl Inner {
             if !state.clusters.iter().any(|(_, cluster)| cluster.is_same(controller.cluster())) {
                 return Err(ManagerError::ForeignCluster { controller: controller.name().to_owned() });
             }
+            self.servers.check_controller(controller);
             let begun = CancellationToken::new();
             state.controllers.push(Managed { controller: controller.clone(), begun });
         }
@@ -229,6 +237,9 @@ impl Inner {
     /// Opens one door after the other. Ends only when it is dropped.
     async fn start_up(self: &Arc<Self>) {
         self.open(Door::Server);
+        if let Err(error) = self.serve().await {
+            self.fail("servers", error.into());
+        }
         self.open(Door::Webhook);
         for cluster in self.clusters() {
             cluster.start();
@@ -247,6 +258,34 @@ impl Inner {
         self.elected.cancelled().await;
         self.open(Door::Elected);
         std::future::pending().await
+    }
+
+    /// Starts the servers.
+    async fn serve(self: &Arc<Self>) -> Result<(), ServerError> {
+        let served = std::mem::take(&mut self.state().served);
+        let spawner = self.groups.of(Stage::Server).spawner();
+        let servers = self.servers.bind(served, self.cluster.metrics(), &spawner).await?;
+        let state = self.state();
+        for server in servers {
+            self.launch(&state, server);
+        }
+        Ok(())
+    }
+
+    /// Whether it has come as far as to start what it runs; if not, what it is at.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let state = self.state();
+        match (state.phase, state.open) {
+            (Phase::New, _) => Err("it was not started".to_owned()),
+            (Phase::Stopping, _) => Err("it stops".to_owned()),
+            (Phase::Running, Some(Door::Warm | Door::Elected)) => Ok(()),
+            (Phase::Running, Some(Door::Cache)) => {
+                let missing = state.clusters.iter().flat_map(|(_, cluster)| cluster.cache().not_synced());
+                let missing: Vec<_> = missing.map(|missing| missing.to_string()).collect();
+                Err(format!("it waits for informers: {}", missing.join("; ")))
+            }
+            (Phase::Running, _) => Err("it starts".to_owned()),
+        }
     }
 
     /// Until informers have listed what there is. Those that are denied it wait on their own.

@@ -98,6 +98,11 @@ impl Group {
         });
     }
 
+    /// Where tasks of what runs here are spawned.
+    pub(super) fn spawner(&self) -> Spawner {
+        self.scope.spawner()
+    }
+
     /// Cancelled when what is in here is to end.
     pub(super) fn stop(&self) -> CancellationToken {
         self.scope.cancellation()
