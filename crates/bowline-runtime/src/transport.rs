@@ -14,9 +14,9 @@ mod pool;
 mod proxy;
 mod request;
 mod retry;
+mod search;
 mod socket;
 
-use std::env;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use http::HeaderValue;
 use http::uri::Authority;
 use kube::client::middleware::{AuthLayer, BaseUriLayer, ExtraHeadersLayer};
 use kube::client::{Client, ConfigExt as _};
-use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Config, InClusterError, KubeconfigError};
 use tower::Layer as _;
 use tower::util::option_layer;
 
@@ -37,6 +37,8 @@ use connection::Connector;
 use deadline::Deadline;
 use pool::{Pool, PoolLimits};
 use retry::{Counts, Limits, Retry};
+
+pub use search::ConfigSearch;
 
 /// A client of the server that a configuration names: the [client](Transport::client) of a [`Transport`] of its own.
 ///
@@ -126,22 +128,17 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// The configuration that a program is meant to use, looked for as Go's tools do: the file that a flag names, the files in
-/// `$KUBECONFIG`, that of the pod it runs in, and last `~/.kube/config`.
+/// The configuration that a program is meant to use: short for a [`ConfigSearch`] for the current context of a file, or of
+/// whatever is found.
 ///
 /// # Errors
-/// [`TransportError`] when the first of these that is there cannot be used, or none is.
+/// As [`ConfigSearch::find`].
 pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, TransportError> {
-    let options = KubeConfigOptions::default();
-    if let Some(path) = kubeconfig {
-        let kubeconfig = Kubeconfig::read_from(path)?;
-        return Ok(Config::from_custom_kubeconfig(kubeconfig, &options).await?);
+    let search = ConfigSearch::new();
+    match kubeconfig {
+        Some(path) => search.kubeconfig(path).find().await,
+        None => search.find().await,
     }
-    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    if !is_set("KUBECONFIG") && is_set("KUBERNETES_SERVICE_HOST") {
-        return Ok(Config::incluster()?);
-    }
-    Ok(Config::from_kubeconfig(&options).await?)
 }
 
 /// How requests are sent.
@@ -219,6 +216,26 @@ pub enum TransportError {
     /// The kubeconfig cannot be read, or lacks something.
     #[error("cannot use the kubeconfig; see --kubeconfig and $KUBECONFIG")]
     Kubeconfig(#[from] KubeconfigError),
+    /// The kubeconfig has no such context.
+    #[error("the kubeconfig has no context {name:?}; it has: {}", list(known))]
+    UnknownContext {
+        /// The context that was asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// There is no kubeconfig, and this runs in no pod, or a context was asked for.
+    #[error(
+        "there is no {}: set --kubeconfig or $KUBECONFIG, or write ~/.kube/config",
+        context.as_ref().map_or_else(
+            || "configuration of a cluster".to_owned(),
+            |name| format!("kubeconfig that could have a context {name:?}"),
+        )
+    )]
+    NoConfiguration {
+        /// The context that was asked for.
+        context: Option<String>,
+    },
     /// This runs in a pod, and what the pod has of the cluster cannot be read.
     #[error("cannot use the pod's service account")]
     InCluster(#[from] InClusterError),
@@ -294,4 +311,8 @@ fn host(config: &Config) -> Result<HeaderValue, TransportError> {
 fn authority(config: &Config) -> &str {
     let authority = config.cluster_url.authority().map_or("", Authority::as_str);
     authority.rsplit('@').next().unwrap_or_default()
+}
+
+fn list(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

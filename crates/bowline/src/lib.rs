@@ -9,10 +9,16 @@
 //! - [`clock`]: time, randomness and task scopes, real and simulated.
 //! - [`machinery`]: what objects are, without I/O: keys, names, selectors, quantities.
 //! - [`workqueue`]: the queue between "something changed" and `reconcile`.
+#![cfg_attr(
+    feature = "logs",
+    doc = "- [`telemetry`] (feature `logs`): logs and traces, in one line of `main`."
+)]
 //!
 //! `kube` and `k8s-openapi`, whose client and types all of it stands on, are here too, in the versions that fit.
 
 pub mod prelude;
+#[cfg(feature = "logs")]
+pub mod telemetry;
 
 pub use bowline_cache as cache;
 pub use bowline_clock as clock;

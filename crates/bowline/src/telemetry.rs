@@ -1,0 +1,185 @@
+//! Logs and traces of a program: what `main` sets up once, before anything else.
+//!
+//! Bowline's crates only tell [`tracing`] what happens; who listens is the program's choice. This is a ready-made choice for
+//! operators, in one line. Programs that have a subscriber of their own do without.
+//!
+//! ```
+//! use bowline::telemetry::{self, Format, Options};
+//!
+//! # fn main() -> Result<(), telemetry::TelemetryError> {
+//! let telemetry = telemetry::init(&Options::new().level("info,bowline_cache=debug").format(Format::Json))?;
+//! // ... until the end of `main`
+//! drop(telemetry);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Logs
+//! One line for each event, to standard error. What is said inside a reconcile carries the keys that controller-runtime's
+//! logs have: `controller`, `controllerGroup`, `controllerKind`, `namespace`, `name`, `reconcileID`; and `triggers`, which
+//! says why it runs. They are there whatever the level is.
+//!
+//! [`Format::Json`] is one object a line: `ts` (RFC 3339, UTC), `level` (`trace` to `error`), `logger` (where in the code),
+//! `msg`, then the fields of the spans around it, outermost first, then those of the event, all side by side, so that
+//! `jq 'select(.controller == "foo")'` finds what a controller said. Of two fields of one name the inner one is shown; a
+//! field that is called like one of the first four is shown as `fields.NAME`. A line break in a value is escaped: nobody
+//! forges a line.
+//!
+//! [`Format::Text`] is the same for people: time, level, logger, message, then `key=value`; empty values are left out.
+
+mod directives;
+mod fields;
+mod lines;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::str::FromStr;
+
+use tracing::Dispatch;
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+use directives::Directives;
+use lines::Lines;
+
+/// What is logged, and how.
+#[derive(Clone, Debug)]
+#[must_use = "options do nothing until `init`"]
+pub struct Options {
+    level: String,
+    format: Format,
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line, for programs.
+    Json,
+}
+
+/// What [`init`] began. Keep it until the end of `main`: dropping it sends what still waits to be sent.
+#[derive(Debug)]
+#[must_use = "dropping this ends the export of traces: keep it until the end of `main`"]
+pub struct Telemetry {}
+
+/// Why logs and traces cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TelemetryError {
+    /// The levels cannot be understood.
+    #[error(
+        "the log level {given:?} cannot be understood, because {problem}: write a level (trace, debug, info, warn, error, \
+         off), or `target=level`, or several of them with commas, like \"info,bowline_cache=debug\""
+    )]
+    Level {
+        /// What was given.
+        given: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// There is no such format.
+    #[error("there is no log format {given:?}: use \"text\" or \"json\"")]
+    Format {
+        /// What was given.
+        given: String,
+    },
+    /// Something in this process listens already.
+    #[error(
+        "logs are set up already: a process has one place that does so, so call `init` once, and not beside another tracing \
+         subscriber"
+    )]
+    AlreadySet,
+}
+
+/// Sets up logs (and traces) for the whole process. Once, at the beginning of `main`.
+///
+/// # Errors
+/// When the options make no sense, or something in this process listens already.
+pub fn init(options: &Options) -> Result<Telemetry, TelemetryError> {
+    let (dispatch, telemetry) = dispatch(options)?;
+    tracing::dispatcher::set_global_default(dispatch).map_err(|_| TelemetryError::AlreadySet)?;
+    Ok(telemetry)
+}
+
+/// The same as a value, for a test or a part of a program: see [`tracing::dispatcher`] for how it is used.
+///
+/// # Errors
+/// When the options make no sense.
+pub fn dispatch(options: &Options) -> Result<(Dispatch, Telemetry), TelemetryError> {
+    let is_colored =
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    // An error is not worth a panic: there is nobody left who could be told.
+    build(options, is_colored, |line| drop(io::stderr().lock().write_all(line.as_bytes())))
+}
+
+fn build(
+    options: &Options,
+    is_colored: bool,
+    write: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<(Dispatch, Telemetry), TelemetryError> {
+    let directives = options.level.parse::<Directives>()?;
+    let lines = Lines::new(options.format, is_colored, write).with_filter(directives);
+    Ok((Dispatch::new(Registry::default().with(lines)), Telemetry {}))
+}
+
+impl Options {
+    /// Level `info`, as text.
+    pub fn new() -> Self {
+        Self { level: "info".to_owned(), format: Format::default() }
+    }
+
+    /// From which level on events are logged, as `RUST_LOG` says it: a level for all (`trace`, `debug`, `info`, `warn`,
+    /// `error`, `off`), and others for parts of the code, by what the path of their module begins with:
+    /// `warn,my_operator=debug,bowline_cache=info`. The longest that fits counts. Default: `info`.
+    pub fn level(mut self, directives: impl Into<String>) -> Self {
+        self.level = directives.into();
+        self
+    }
+
+    /// How a line looks. Default: [`Format::Text`].
+    pub fn format(mut self, format: Format) -> Self {
+        self.format = format;
+        self
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Format {
+    /// Its name: `text` or `json`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = TelemetryError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(TelemetryError::Format { given: name.to_owned() }),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,70 @@
+//! Which events are logged, by where they come from and how important they are.
+
+use std::str::FromStr;
+
+use tracing::Metadata;
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Filter};
+
+use super::TelemetryError;
+
+/// Levels for all events and for parts of the code. Spans from level info on are kept whatever the level of events is:
+/// they say what an event is about.
+#[derive(Clone, Debug)]
+pub(super) struct Directives {
+    targets: Targets,
+    is_off: bool,
+}
+
+impl Directives {
+    fn keeps(&self, metadata: &Metadata<'_>) -> bool {
+        self.targets.would_enable(metadata.target(), metadata.level())
+            || (metadata.is_span() && !self.is_off && *metadata.level() <= LevelFilter::INFO)
+    }
+}
+
+impl FromStr for Directives {
+    type Err = TelemetryError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut targets = Targets::new();
+        let mut highest = LevelFilter::OFF;
+        for directive in text.split(',').map(str::trim) {
+            let (target, level) = match directive.split_once('=') {
+                Some((target, level)) => (Some(target.trim()), level.trim()),
+                // `Targets` would take a level with a typing error for a module of which everything is logged.
+                None => (None, directive),
+            };
+            let refuse = |problem: String| TelemetryError::Level { given: text.to_owned(), problem };
+            let level: LevelFilter = Some(level)
+                // To the parser, nothing is a level too.
+                .filter(|level| !level.is_empty())
+                .and_then(|level| level.parse().ok())
+                .ok_or_else(|| refuse(format!("{level:?} is not a level")))?;
+            highest = highest.max(level);
+            targets = match target {
+                Some("") => return Err(refuse(format!("{directive:?} names no target"))),
+                Some(target) => targets.with_target(target, level),
+                None => targets.with_default(level),
+            };
+        }
+        Ok(Self { targets, is_off: highest == LevelFilter::OFF })
+    }
+}
+
+impl<S> Filter<S> for Directives {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        self.keeps(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.keeps(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        let events = Filter::<S>::max_level_hint(&self.targets)?;
+        Some(if self.is_off { events } else { events.max(LevelFilter::INFO) })
+    }
+}

@@ -1,0 +1,166 @@
+//! One line for each event, with the fields of the spans around it.
+
+use std::fmt::Write as _;
+
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::{LookupSpan, Scope};
+
+use super::Format;
+use super::fields::{Fields, Value};
+
+/// The keys that every line has.
+const OWN: [&str; 4] = ["ts", "level", "logger", "msg"];
+
+/// Writes a line for each event.
+pub(super) struct Lines<W> {
+    format: Format,
+    is_colored: bool,
+    write: W,
+}
+
+impl<W: Fn(&str)> Lines<W> {
+    pub(super) fn new(format: Format, is_colored: bool, write: W) -> Self {
+        Self { format, is_colored, write }
+    }
+
+    fn text(&self, line: &mut String, head: &Head<'_>, around: &[(&str, &Value)], own: &Fields) {
+        let Head { time, level, logger } = head;
+        let name = level.as_str();
+        let (color, plain) = if self.is_colored { (color(*level), "\x1b[0m") } else { ("", "") };
+        let _ = write!(line, "{time} {color}{name:>5}{plain} {logger}: ");
+        push_visible(line, &own.message);
+        // What is said first, then what it is about.
+        let hidden = |name: &str| own.iter().any(|(known, _)| known == name);
+        for (name, value) in own.iter().chain(around.iter().copied().filter(|(name, _)| !hidden(name))) {
+            match value {
+                Value::Text(text) if text.is_empty() => {}
+                Value::Text(text) if is_word(text) => _ = write!(line, " {name}={text}"),
+                Value::Text(text) => _ = write!(line, " {name}={text:?}"),
+                Value::Plain(value) => _ = write!(line, " {name}={value}"),
+            }
+        }
+    }
+}
+
+/// What every line has.
+struct Head<'a> {
+    time: String,
+    level: Level,
+    logger: &'a str,
+}
+
+impl<S, W> Layer<S> for Lines<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: Fn(&str) + 'static,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        // Somebody else's code may be asked what its values are, and log: not while something is locked.
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let mut newer = Fields::default();
+        values.record(&mut newer);
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            fields.merge(newer);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut own = Fields::default();
+        event.record(&mut own);
+        let spans: Vec<_> = context.event_scope(event).into_iter().flat_map(Scope::from_root).collect();
+        let extensions: Vec<_> = spans.iter().map(|span| span.extensions()).collect();
+        let mut around: Vec<(&str, &Value)> = Vec::new();
+        for (name, value) in extensions.iter().filter_map(|all| all.get::<Fields>()).flat_map(Fields::iter) {
+            match around.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = value,
+                None => around.push((name, value)),
+            }
+        }
+        let metadata = event.metadata();
+        let head = Head { time: now(), level: *metadata.level(), logger: metadata.target() };
+        let mut line = String::with_capacity(256);
+        match self.format {
+            Format::Text => self.text(&mut line, &head, &around, &own),
+            Format::Json => json(&mut line, &head, &around, &own),
+        }
+        drop(extensions);
+        line.push('\n');
+        (self.write)(&line);
+    }
+}
+
+fn json(line: &mut String, head: &Head<'_>, around: &[(&str, &Value)], own: &Fields) {
+    let Head { time, level, logger } = head;
+    let level = level.as_str().to_ascii_lowercase();
+    let _ = write!(line, r#"{{"ts":"{time}","level":"{level}","logger":"#);
+    push_quoted(line, logger);
+    line.push_str(r#","msg":"#);
+    push_quoted(line, &own.message);
+    let hidden = |name: &str| own.iter().any(|(known, _)| known == name);
+    let around = around.iter().copied().filter(|(name, _)| !hidden(name));
+    for (name, value) in around.chain(own.iter()) {
+        line.push(',');
+        if OWN.contains(&name) {
+            push_quoted(line, &format!("fields.{name}"));
+        } else {
+            push_quoted(line, name);
+        }
+        line.push(':');
+        match value {
+            Value::Text(text) => push_quoted(line, text),
+            Value::Plain(value) => line.push_str(value),
+        }
+    }
+    line.push('}');
+}
+
+fn now() -> String {
+    let mut time = String::with_capacity(27);
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
+}
+
+fn color(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "\x1b[31m",
+        Level::WARN => "\x1b[33m",
+        Level::INFO => "\x1b[32m",
+        Level::DEBUG => "\x1b[34m",
+        Level::TRACE => "\x1b[35m",
+    }
+}
+
+/// Whether a value can be read without quotes.
+fn is_word(text: &str) -> bool {
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\' | '=');
+    !text.contains(is_odd)
+}
+
+/// A text in which no character moves the cursor or begins a line.
+fn push_visible(line: &mut String, text: &str) {
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+}
+
+/// A text as JSON.
+fn push_quoted(line: &mut String, text: &str) {
+    line.push_str(&serde_json::Value::from(text).to_string());
+}
