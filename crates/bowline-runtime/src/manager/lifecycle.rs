@@ -239,6 +239,7 @@ impl Inner {
         self.open(Door::Server);
         if let Err(error) = self.serve().await {
             self.fail("servers", error.into());
+            return std::future::pending().await;
         }
         self.open(Door::Webhook);
         for cluster in self.clusters() {

@@ -128,11 +128,12 @@ impl Runnable {
                 let mut run = std::pin::pin!(controller.run_managed(duty));
                 let first = futures::poll!(run.as_mut());
                 begun.cancel();
-                match first {
-                    std::task::Poll::Ready(ended) => ended?,
-                    std::task::Poll::Pending => run.await?,
+                let ended = match first {
+                    std::task::Poll::Ready(ended) => ended,
+                    std::task::Poll::Pending => run.await,
                 };
-                Ok(())
+                // What was left undone, the controller has logged.
+                Ok(ended.map(drop)?)
             }
         }
     }

@@ -4,5 +4,6 @@ mod adding;
 mod election;
 mod faults;
 mod order;
+mod servers;
 mod sharing;
 mod world;

@@ -71,13 +71,21 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn run<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
-        Simulation::new(seed).run(|clock| async move {
-            let gate = Gate::default();
-            let server = ApiServer::builder().clock(clock.clone()).hook(gate.clone()).build();
-            let client = Client::new(server.expect("it can be built"), "default");
-            let scope = clock.scope("test");
-            test(Self { clock, client, gate, record: Record::default(), scope }).await;
-        });
+        Simulation::new(seed).run(|clock| test(Self::new(clock)));
+    }
+
+    /// The same in real time, for tests with sockets.
+    pub(crate) fn run_in_real_time<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.expect("a runtime can be made").block_on(async { test(Self::new(Clock::real())).await });
+    }
+
+    fn new(clock: Clock) -> Self {
+        let gate = Gate::default();
+        let server = ApiServer::builder().clock(clock.clone()).hook(gate.clone()).build();
+        let client = Client::new(server.expect("it can be built"), "default");
+        let scope = clock.scope("test");
+        Self { clock, client, gate, record: Record::default(), scope }
     }
 
     pub(crate) fn builder(&self) -> ManagerBuilder {
