@@ -12,8 +12,8 @@ use super::connection::Connection;
 use super::error::ManagerError;
 use super::lifecycle::{Inner, Parts};
 use super::servers::Served;
-use crate::leader_election::{Elector, LeaderElection};
 use crate::health::HealthServer;
+use crate::leader_election::{Elector, LeaderElection};
 use crate::server::MetricsServer;
 use crate::{Cluster, ClusterBuilder, Metrics, Signals};
 
