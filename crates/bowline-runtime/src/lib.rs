@@ -13,8 +13,10 @@ mod error;
 mod events;
 pub mod finalizer;
 pub mod handler;
+pub mod health;
 mod journal;
 pub mod leader_election;
+mod manager;
 mod mapper;
 mod metrics;
 mod object;
@@ -23,6 +25,7 @@ pub mod predicate;
 mod reconciler;
 mod request;
 mod scheme;
+pub mod server;
 mod signals;
 pub mod source;
 pub mod transport;
@@ -39,8 +42,8 @@ pub use client::{
 pub use cluster::{Cluster, ClusterBuilder, ClusterError};
 pub use context::{Context, ReconcileId};
 pub use controller::{
-    BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, LOW_PRIORITY, Stopped, WaitingFor,
-    WatchHandle,
+    BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, Home, LOW_PRIORITY, Stopped,
+    WaitingFor, WatchHandle,
 };
 pub use ensure::{Desired, EnsureError, EnsureOutcome, Ensured, Mutation};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};
@@ -49,6 +52,9 @@ pub use events::{
     EventType, Flushed, LogSink, NewEvent, Recorder, Repeats, Sink, SinkError, SinkFuture, ToReference,
 };
 pub use journal::{Journal, Outcome, Run, Runs};
+pub use manager::{
+    Connection, Failure, Manager, ManagerBuilder, ManagerError, Runnable, Stage, WebhookOptions,
+};
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::Metrics;
 pub use object::AsObject;

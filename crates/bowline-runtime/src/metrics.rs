@@ -5,11 +5,12 @@ mod controller;
 mod histogram;
 mod queue;
 mod request;
+mod text;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus_client::encoding::text;
+use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 use crate::events::EventCatalog;
@@ -63,9 +64,19 @@ impl Metrics {
     #[must_use]
     pub fn encode(&self) -> String {
         let mut encoded = String::new();
-        self.with_registry(|registry| text::encode(&mut encoded, registry))
+        self.with_registry(|registry| encode(&mut encoded, registry))
             .expect("nothing fails that is written into a string");
         encoded
+    }
+
+    /// All that was counted, in Prometheus's own text form (`text/plain; version=0.0.4; charset=utf-8`): what a scrape is
+    /// answered with that does not ask for `OpenMetrics`.
+    ///
+    /// # Panics
+    /// As [`encode`](Self::encode).
+    #[must_use]
+    pub fn encode_text(&self) -> String {
+        text::from_open_metrics(&self.encode())
     }
 
     /// Where sinks of events count.

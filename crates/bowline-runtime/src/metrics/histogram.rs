@@ -33,7 +33,7 @@ impl Histogram {
     pub(crate) fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
-        let bounds = self.bounds.iter().map(|bound| seconds(*bound)).chain([f64::MAX]);
+        let bounds = self.bounds.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = seconds(self.sum.load(Ordering::Relaxed));

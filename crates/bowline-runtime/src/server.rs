@@ -1,0 +1,361 @@
+//! The servers of a program: what it tells over HTTP about itself.
+//!
+//! [`MetricsServer`] answers scrapes, [`HealthServer`](crate::health::HealthServer) answers probes, and [`Server`] is what
+//! both stand on, for whoever has other things to tell. A server is a value: [`bind`](Server::bind) takes its address, and
+//! [`serve`](Bound::serve) answers until it is told to stop.
+//!
+//! They are meant to stay up while clients misbehave. There is a limit to connections, to how long each may be silent, to
+//! what a request may carry and to how long an answer may take; when there are too many connections, those that ask nothing
+//! go first. HTTP/1.1 only: there is nothing here that a second request on the same connection would be faster for.
+
+mod address;
+mod connection;
+mod handler;
+mod metrics;
+mod negotiation;
+mod place;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_clock::{Clock, Spawner};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+pub use address::{BindAddress, BindAddressError};
+use connection::Connection;
+pub(crate) use handler::refuse_change;
+use handler::{Handler, Routes};
+pub use handler::{Request, Response, text};
+pub use metrics::MetricsServer;
+use place::Resting;
+
+/// How long no connection is taken when the system has no more of them to give.
+const EXHAUSTED: Duration = Duration::from_millis(50);
+
+/// Answers HTTP requests by their path.
+///
+/// ```no_run
+/// use bowline_clock::Clock;
+/// use bowline_runtime::server::{Server, text};
+/// use http::StatusCode;
+/// use tokio_util::sync::CancellationToken;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let scope = Clock::real().scope("greetings");
+/// let server = Server::new("greetings", "127.0.0.1:8000".parse()?)
+///     .handler("/hello", |_request| async { text(StatusCode::OK, "hello") });
+/// if let Some(bound) = server.bind(&scope.spawner()).await? {
+///     println!("listening on {}", bound.address());
+///     bound.serve(CancellationToken::new()).await;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a server does nothing until it is bound"]
+pub struct Server {
+    purpose: String,
+    address: BindAddress,
+    handlers: Vec<(String, Handler)>,
+    limits: Limits,
+}
+
+/// What clients may do.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    connections: NonZero<usize>,
+    /// Until the headers of the first request are there, TLS included.
+    first_request: Duration,
+    /// Until an answer was taken and the headers of the next request are there.
+    idle: Duration,
+    /// Until the body of a request is there.
+    request: Duration,
+    /// Until there is an answer.
+    response: Duration,
+    /// The bytes of a body.
+    body: usize,
+    /// For all that is under way when the server stops.
+    stop: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let [first_request, idle, request, response, stop] = [10, 90, 10, 30, 10].map(Duration::from_secs);
+        let connections = NonZero::new(256).expect("256 is not 0");
+        Self { connections, first_request, idle, request, response, body: 4 << 20, stop }
+    }
+}
+
+impl Server {
+    /// A server at an address. `purpose` is what it is called in logs and errors, as in "cannot listen on :8080 for
+    /// metrics".
+    pub fn new(purpose: impl Into<String>, address: BindAddress) -> Self {
+        Self { purpose: purpose.into(), address, handlers: Vec::new(), limits: Limits::default() }
+    }
+
+    /// What answers the requests for a path; if that ends with a slash, also those for all below it that have no handler of
+    /// their own. There are none by default, and what has no handler is answered with 404.
+    ///
+    /// A handler gets the whole body of a request, and is dropped when its client goes or when it takes too long. One that
+    /// panics is answered with 500, and logged. A service of tower's is a handler by `move |request|
+    /// service.clone().oneshot(request)`, once its errors are answers.
+    pub fn handler<F, R>(mut self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Response> + Send + 'static,
+    {
+        let handler: Handler = Arc::new(move |request| Box::pin(handler(request)));
+        self.handlers.push((path.into(), handler));
+        self
+    }
+
+    /// How many connections there may be at once: 256, by default. One more has to wait, and the one on which nothing was
+    /// asked for longest is closed for it.
+    pub fn max_connections(mut self, connections: NonZero<usize>) -> Self {
+        self.limits.connections = connections;
+        self
+    }
+
+    /// How long a new connection may take until the headers of its first request are there, TLS included: 10 s, by default.
+    pub fn first_request(mut self, limit: Duration) -> Self {
+        self.limits.first_request = limit;
+        self
+    }
+
+    /// How long a client may take to read an answer and to ask again: 90 s, by default.
+    pub fn idle(mut self, limit: Duration) -> Self {
+        self.limits.idle = limit;
+        self
+    }
+
+    /// How long a client may take to send the body of a request: 10 s, by default. Then the answer is 408.
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.limits.request = limit;
+        self
+    }
+
+    /// How long a handler may take: 30 s, by default. Then the answer is 503.
+    pub fn response_timeout(mut self, limit: Duration) -> Self {
+        self.limits.response = limit;
+        self
+    }
+
+    /// How long the body of a request may be: 4 MiB, by default. Beyond that the answer is 413.
+    pub fn max_body(mut self, bytes: usize) -> Self {
+        self.limits.body = bytes;
+        self
+    }
+
+    /// How long what is being answered may take when the server stops: 10 s, by default. Then it is cut.
+    pub fn stop_timeout(mut self, limit: Duration) -> Self {
+        self.limits.stop = limit;
+        self
+    }
+
+    /// Takes the address, so that clients can connect; they are answered by [`Bound::serve`]. None if the address says
+    /// that there is no server. Connections will be tasks below the scope of this spawner.
+    ///
+    /// # Errors
+    /// [`ServerError`]
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn bind(self, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
+        let Self { purpose, address, handlers, limits } = self;
+        let mut routes = Routes::default();
+        for (path, handler) in handlers {
+            routes.add(&purpose, path, handler)?;
+        }
+        let listener = match address.listen().await {
+            Ok(Some(listener)) => listener,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(ServerError::listen(address, purpose, error)),
+        };
+        let bound = match listener.local_addr() {
+            Ok(bound) => bound,
+            Err(error) => return Err(ServerError::listen(address, purpose, error)),
+        };
+        tracing::info!(address = %bound, "listening for {purpose}");
+        let routes = Arc::new(routes);
+        Ok(Some(Bound { purpose, listener, address: bound, routes, limits, spawner: spawner.clone() }))
+    }
+}
+
+/// A [`Server`] that has its address.
+#[must_use = "clients wait until it serves"]
+pub struct Bound {
+    purpose: String,
+    listener: TcpListener,
+    address: SocketAddr,
+    routes: Arc<Routes>,
+    limits: Limits,
+    spawner: Spawner,
+}
+
+impl Bound {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until `stop` is cancelled, or the scope that the server belongs to ends. Then it takes no more connections
+    /// and requests, closes those that wait, and waits for what is being answered; what takes too long is cut and named in
+    /// the log. When this is dropped, all connections are cut.
+    pub async fn serve(self, stop: CancellationToken) {
+        let connections = self.spawner.scope(&self.purpose);
+        let closed = connections.cancellation();
+        let door = Door {
+            permits: Arc::new(Semaphore::new(self.limits.connections.get().min(Semaphore::MAX_PERMITS))),
+            resting: Arc::default(),
+            listener: self.listener,
+            clock: self.spawner.clock().clone(),
+        };
+        let connection = Arc::new(Connection {
+            routes: self.routes,
+            limits: self.limits,
+            clock: self.spawner.clock().clone(),
+            stop: closed.clone(),
+        });
+        loop {
+            let entered = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                () = closed.cancelled() => break,
+                entered = door.enter() => entered,
+            };
+            let Some((stream, permit)) = entered else { continue };
+            let place = door.resting.enter(self.spawner.clock(), self.limits.first_request);
+            let connection = connection.clone();
+            connections.spawn("connection", async move {
+                connection.run(stream, place).await;
+                drop(permit);
+            });
+        }
+        drop(door);
+        let drained = connections.drain(self.limits.stop).await;
+        if !drained.is_clean() {
+            let cut = drained.left().len();
+            tracing::warn!(address = %self.address, cut, "answers for {} took too long to stop", self.purpose);
+        }
+    }
+}
+
+/// Where connections come in.
+struct Door {
+    listener: TcpListener,
+    permits: Arc<Semaphore>,
+    resting: Arc<Resting>,
+    clock: Clock,
+}
+
+impl Door {
+    /// The next connection, and its permit.
+    async fn enter(&self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+        let stream = match self.listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) if is_of_one_connection(&error) => return None,
+            Err(error) => {
+                tracing::warn!(%error, "no connection can be taken");
+                let _ = self.clock.timeout(EXHAUSTED, self.resting.close_oldest(&self.clock)).await;
+                self.clock.sleep(EXHAUSTED).await;
+                return None;
+            }
+        };
+        loop {
+            tokio::select! {
+                biased;
+                permit = self.permits.clone().acquire_owned() => return Some((stream, permit.ok()?)),
+                () = self.resting.close_oldest(&self.clock) => {}
+            }
+        }
+    }
+}
+
+/// Errors of `accept` that are about the connection that it would have been.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Somebody else listens there.
+    #[error(
+        "cannot listen on {address} for {purpose}: address in use: choose another address, or \"0\" for none"
+    )]
+    Taken {
+        /// Where.
+        address: BindAddress,
+        /// What for.
+        purpose: String,
+    },
+    /// This process may not listen there.
+    #[error(
+        "cannot listen on {address} for {purpose}: no permission: choose a port above 1023, or \"0\" for none"
+    )]
+    Forbidden {
+        /// Where.
+        address: BindAddress,
+        /// What for.
+        purpose: String,
+    },
+    /// It cannot be listened there for another reason.
+    #[error("cannot listen on {address} for {purpose}: choose an address of this machine, or \"0\" for none")]
+    Listen {
+        /// Where.
+        address: BindAddress,
+        /// What for.
+        purpose: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A path that cannot have a handler.
+    #[error("the server for {purpose} cannot have a handler for {path:?}: {problem}")]
+    Path {
+        /// What the server is for.
+        purpose: String,
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+}
+
+impl ServerError {
+    fn listen(address: BindAddress, purpose: String, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Self::Taken { address, purpose },
+            io::ErrorKind::PermissionDenied => Self::Forbidden { address, purpose },
+            _ => Self::Listen { address, purpose, source },
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let paths: Vec<&str> = self.handlers.iter().map(|(path, _)| &**path).collect();
+        f.debug_struct("Server")
+            .field("purpose", &self.purpose)
+            .field("address", &self.address)
+            .field("paths", &paths)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bound")
+            .field("purpose", &self.purpose)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! What answers requests, and which of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::{Method, StatusCode};
+
+use super::ServerError;
+
+/// What a handler is asked: a request with all of its body.
+pub type Request = http::Request<Bytes>;
+
+/// What a handler answers.
+pub type Response = http::Response<Bytes>;
+
+/// Answers requests.
+pub(super) type Handler = Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>;
+
+/// An answer in plain text.
+#[must_use]
+pub fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    let mut response = Response::new(text.into().into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// The answer to a request that does not only read, where there is nothing to change.
+pub(crate) fn refuse_change(request: &Request) -> Option<Response> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed\n");
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    Some(response)
+}
+
+/// The handlers of a server by their paths.
+#[derive(Default)]
+pub(super) struct Routes(BTreeMap<String, Handler>);
+
+impl Routes {
+    pub(super) fn add(&mut self, purpose: &str, path: String, handler: Handler) -> Result<(), ServerError> {
+        let is_odd = |c: char| matches!(c, '?' | '#') || c.is_whitespace() || c.is_control();
+        let problem = match self.0.get(&path) {
+            _ if !path.starts_with('/') => "a path begins with a slash",
+            _ if path.contains(is_odd) => "a path has no query, fragment or space",
+            Some(_) => "it has one",
+            None => {
+                self.0.insert(path, handler);
+                return Ok(());
+            }
+        };
+        Err(ServerError::Path { purpose: purpose.to_owned(), path, problem })
+    }
+
+    /// The handler of a path, or of the nearest folder that it is in.
+    pub(super) fn find(&self, path: &str) -> Option<&Handler> {
+        let folders = path.rmatch_indices('/').map(|(at, _)| &path[..=at]);
+        std::iter::once(path).chain(folders).find_map(|path| self.0.get(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_nearest_handler_answers() {
+        let mut routes = Routes::default();
+        for path in ["/metrics", "/debug/", "/debug/deep/", "/debug/exact"] {
+            let handler: Handler = Arc::new(move |_| Box::pin(async move { text(StatusCode::OK, path) }));
+            routes.add("tests", path.to_owned(), handler).unwrap();
+        }
+        for (path, answer) in [
+            ("/metrics", Some("/metrics")),
+            ("/metrics/", None),
+            ("/", None),
+            ("", None),
+            ("*", None),
+            ("/debug", None),
+            ("/debug/", Some("/debug/")),
+            ("/debug/more/yet", Some("/debug/")),
+            ("/debug/exact", Some("/debug/exact")),
+            ("/debug/deep/more", Some("/debug/deep/")),
+        ] {
+            let answered = match routes.find(path) {
+                Some(handler) => Some(handler(Request::default()).await.into_body()),
+                None => None,
+            };
+            assert_eq!(answered.as_deref(), answer.map(str::as_bytes), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_one_and_has_one_handler() {
+        let mut routes = Routes::default();
+        let handler: Handler = Arc::new(|_| Box::pin(async { text(StatusCode::OK, "") }));
+        routes.add("tests", "/a".to_owned(), handler.clone()).unwrap();
+        for (path, problem) in [("/a", "it has one"), ("a", "begins with a slash"), ("/a?b", "has no query")]
+        {
+            let error = routes.add("tests", path.to_owned(), handler.clone()).unwrap_err().to_string();
+            assert!(error.contains(problem) && error.contains("the server for tests"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The server that answers scrapes.
+
+use std::fmt;
+
+use bowline_clock::Spawner;
+use http::header::{CONTENT_TYPE, HeaderValue};
+
+use super::handler::refuse_change;
+use super::negotiation::Form;
+use super::{BindAddress, Bound, Request, Response, Server, ServerError};
+use crate::Metrics;
+
+/// Where metrics are.
+const PATH: &str = "/metrics";
+
+/// Answers scrapes at `/metrics`: in Prometheus's text form, or in that of `OpenMetrics` for whoever likes that better.
+///
+/// The default is port 8080 on all addresses, in plain HTTP.
+#[must_use = "a server does nothing until it is bound"]
+pub struct MetricsServer {
+    server: Server,
+}
+
+impl MetricsServer {
+    /// At an address.
+    pub fn at(address: BindAddress) -> Self {
+        Self { server: Server::new("metrics", address) }
+    }
+
+    /// What else is answered, see [`Server::handler`]: a page for people, a profile. `/metrics` is taken.
+    pub fn handler<F, R>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Response> + Send + 'static,
+    {
+        self.options(|server| server.handler(path, handler))
+    }
+
+    /// Options of the server: limits and timeouts.
+    pub fn options(mut self, options: impl FnOnce(Server) -> Server) -> Self {
+        self.server = options(self.server);
+        self
+    }
+
+    /// Takes the address, see [`Server::bind`].
+    ///
+    /// # Errors
+    /// [`ServerError`]
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn bind(self, metrics: &Metrics, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
+        let metrics = metrics.clone();
+        let scrape = move |request: Request| {
+            let answer = refuse_change(&request).unwrap_or_else(|| answer(&metrics, &request));
+            std::future::ready(answer)
+        };
+        self.server.handler(PATH, scrape).bind(spawner).await
+    }
+}
+
+impl Default for MetricsServer {
+    fn default() -> Self {
+        Self::at(BindAddress::all(8080))
+    }
+}
+
+fn answer(metrics: &Metrics, request: &Request) -> Response {
+    let form = Form::liked(request.headers());
+    let text = match form {
+        Form::Text => metrics.encode_text(),
+        Form::OpenMetrics => metrics.encode(),
+    };
+    let mut response = Response::new(text.into());
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form.content_type()));
+    response
+}
+
+impl fmt::Debug for MetricsServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MetricsServer").field(&self.server).finish()
+    }
+}
