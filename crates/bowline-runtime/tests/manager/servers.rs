@@ -39,7 +39,8 @@ fn readiness_names_the_controller_that_waits_and_what_it_waits_for() {
         world.until("the other is ready", || maps.is_ready() && !secrets.waiting_for().is_empty()).await;
         let address = manager.health_address().unwrap();
         assert_eq!(get(address, "/healthz").await.0, 200);
-        let is_refused = || secrets.waiting_for().iter().any(|waiting| waiting.to_string().contains("forbidden"));
+        let is_refused =
+            || secrets.waiting_for().iter().any(|waiting| waiting.to_string().contains("forbidden"));
         world.until("it was refused", is_refused).await;
         let (status, text) = get(address, "/readyz?verbose").await;
         assert_eq!(status, 500);
@@ -69,7 +70,10 @@ fn a_manager_whose_server_is_away_is_alive_but_not_ready() {
         world.until("informers have been asked for", || world.gate.watches("configmaps") > 0).await;
         let (status, text) = get(address, "/readyz?verbose").await;
         assert_eq!((status, get(address, "/healthz").await.0), (500, 200));
-        assert!(text.contains("[-]manager failed") && text.contains("it waits for informers: configmaps (v1)"), "{text}");
+        assert!(
+            text.contains("[-]manager failed") && text.contains("it waits for informers: configmaps (v1)"),
+            "{text}"
+        );
         manager.readiness().add("mine", || async { Err::<(), _>("a secret reason") });
         let (_, text) = get(address, "/readyz?verbose").await;
         assert!(text.contains("[-]mine failed: reason withheld"), "{text}");

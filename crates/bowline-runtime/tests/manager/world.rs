@@ -146,7 +146,8 @@ impl World {
     pub(crate) fn reconciler(
         &self,
         name: &'static str,
-    ) -> impl Fn(Context, Request) -> std::future::Ready<bowline_runtime::Result<Action>> + Clone + use<> {
+    ) -> impl Fn(Context, Request) -> std::future::Ready<bowline_runtime::Result<Action>> + Clone + use<>
+    {
         let record = self.record.clone();
         move |_, request| {
             record.add(format!("{name} reconciles {}", request.name()));
