@@ -238,7 +238,6 @@ impl ClusterBuilder {
 
     /// By which way to the same server controllers that need leadership send all that they ask for: one that lets no write
     /// pass while this replica does not lead. By default the same as everybody.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the manager"))]
     pub(crate) fn fenced(mut self, kube: kube::Client) -> Self {
         self.fenced = Some(kube);
         self

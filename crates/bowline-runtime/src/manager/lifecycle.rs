@@ -125,7 +125,7 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Result<(), ManagerError> {
     tokio::select! {
         biased;
         () = inner.stop.cancelled() => {}
-        () = inner.start_up() => {}
+        () = inner.start_up() => inner.stop.cancelled().await,
     }
     let ended = inner.shut_down().await;
     drop(abort);
@@ -242,12 +242,12 @@ impl Inner {
         Ok(state.signals.take())
     }
 
-    /// Opens one door after the other. Ends only when it is dropped.
+    /// Opens one door after the other.
     async fn start_up(self: &Arc<Self>) {
         self.open(Door::Server);
         if let Err(error) = self.serve().await {
             self.fail("servers", error.into());
-            return std::future::pending().await;
+            return;
         }
         self.open(Door::Webhook);
         for cluster in self.clusters() {
@@ -266,7 +266,6 @@ impl Inner {
         }
         self.elected.cancelled().await;
         self.open(Door::Elected);
-        std::future::pending().await
     }
 
     /// Starts the servers.

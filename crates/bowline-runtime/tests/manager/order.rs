@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_runtime::{Cluster, ManagerError, Runnable, Stage};
+use bowline_runtime::{Cluster, ClusterBuilder, ManagerError, Runnable, Stage};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::world::{SECOND, World, failure};
@@ -33,7 +33,7 @@ fn stages_start_in_order_and_stop_in_theirs() {
 fn informers_of_all_clusters_list_before_anything_else_runs() {
     World::run(1, |world| async move {
         world.create("a").await;
-        let manager = world.builder().cluster(|cluster| cluster.cached::<ConfigMap>()).build().unwrap();
+        let manager = world.builder().cluster(ClusterBuilder::cached::<ConfigMap>).build().unwrap();
         let further = Cluster::builder(&world.scope.spawner(), world.client.clone());
         let further = further.cached::<Secret>().build().unwrap();
         manager.add_cluster("further", &further).unwrap();
@@ -202,7 +202,7 @@ fn a_stop_before_the_start_and_one_while_informers_list_end_it() {
         manager.start().await.unwrap();
         assert_eq!(world.record.lines(), [""; 0]);
 
-        let manager = world.builder().cluster(|cluster| cluster.cached::<ConfigMap>()).build().unwrap();
+        let manager = world.builder().cluster(ClusterBuilder::cached::<ConfigMap>).build().unwrap();
         world.gate.decide(|_| failure(500, "InternalError", "never"));
         let start = world.start(&manager);
         world.clock.sleep(Duration::from_mins(2)).await;
