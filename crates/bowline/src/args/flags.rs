@@ -87,7 +87,7 @@ pub struct ManagerFlags {
     #[arg(long, value_name = "DURATION", help_heading = WORK, default_value = "30s", value_parser = duration::parse)]
     pub graceful_shutdown_timeout: Duration,
 
-    /// What is logged: a level, and others for parts of the code, like info,bowline_cache=debug
+    /// What is logged: a level, and others for parts of the code, like info,kube=debug
     #[arg(long, value_name = "LEVEL", help_heading = LOGS, default_value = "info", value_parser = log_level)]
     pub log_level: String,
 

@@ -138,5 +138,53 @@ fn the_version_is_the_programs_own() {
 fn the_help_lists_all_flags_with_their_defaults() {
     let error = read::<Own>("website-operator -h").unwrap_err();
     assert_eq!(error.exit_code(), 0);
-    insta::assert_snapshot!(error.to_string(), @"");
+    insta::assert_snapshot!(error.to_string(), @"
+    Looks after websites
+
+    Usage: website-operator [OPTIONS]
+
+    Options:
+          --image <IMAGE>  The image of a website that names none [default: nginx]
+      -h, --help           Print help (see more with '--help')
+      -V, --version        Print version
+
+    Cluster:
+          --kubeconfig [<PATH>]  The kubeconfig of the cluster [default: $KUBECONFIG, or the pod's, or
+                                 ~/.kube/config]
+          --context <NAME>       The context of the kubeconfig [default: its current one]
+          --master <URL>         The address of the API server, whatever the kubeconfig says
+      -n, --namespace <NAMES>    The namespaces to work in, comma-separated or one flag each [default:
+                                 all]
+
+    Servers:
+          --metrics-bind-address <ADDRESS>
+              Where metrics are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --health-probe-bind-address <ADDRESS>
+              Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+
+    Leader election:
+          --leader-elect[=<BOOL>]
+              Whether of several replicas only one acts: the one that has the lease [default: false]
+          --leader-election-id <NAME>
+              The name of the lease [default: the name of the program]
+          --leader-election-namespace <NAME>
+              The namespace of the lease [default: that of the pod]
+          --leader-election-lease-duration <DURATION>
+              How long others wait after the leader's last renewal before they take over [default: 15s]
+          --leader-election-renew-deadline <DURATION>
+              How long the leader goes on without a renewal before it gives up [default: 10s]
+          --leader-election-retry-period <DURATION>
+              How long to wait between two tries to take or to renew the lease [default: 2s]
+
+    Work:
+          --max-concurrent-reconciles <NUMBER>
+              How many objects a controller works on at once, unless it says so itself [default: 1]
+          --graceful-shutdown-timeout <DURATION>
+              How long what runs may take to end when the program is asked to [default: 30s]
+
+    Logs:
+          --log-level <LEVEL>    What is logged: a level, and others for parts of the code, like
+                                 info,kube=debug [default: info]
+          --log-format <FORMAT>  How a line of the log looks: text or json [default: text]
+    ");
 }

@@ -109,7 +109,56 @@ fn what_it_cannot_begin_with_is_told_in_one_line() {
 #[test]
 fn the_help_tells_what_can_be_done() {
     let output = sample_controller().arg("-h").output().unwrap();
-    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"");
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"
+    Gives every Foo the Deployment that it names: the operator that everybody knows, written with
+    Bowline
+
+    Usage: sample-controller [OPTIONS]
+
+    Options:
+          --crd      Print the definition of the kind Foo, which a real cluster needs, and end
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+
+    Cluster:
+          --kubeconfig [<PATH>]  The kubeconfig of the cluster [default: $KUBECONFIG, or the pod's, or
+                                 ~/.kube/config]
+          --context <NAME>       The context of the kubeconfig [default: its current one]
+          --master <URL>         The address of the API server, whatever the kubeconfig says
+      -n, --namespace <NAMES>    The namespaces to work in, comma-separated or one flag each [default:
+                                 all]
+
+    Servers:
+          --metrics-bind-address <ADDRESS>
+              Where metrics are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --health-probe-bind-address <ADDRESS>
+              Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+
+    Leader election:
+          --leader-elect[=<BOOL>]
+              Whether of several replicas only one acts: the one that has the lease [default: false]
+          --leader-election-id <NAME>
+              The name of the lease [default: the name of the program]
+          --leader-election-namespace <NAME>
+              The namespace of the lease [default: that of the pod]
+          --leader-election-lease-duration <DURATION>
+              How long others wait after the leader's last renewal before they take over [default: 15s]
+          --leader-election-renew-deadline <DURATION>
+              How long the leader goes on without a renewal before it gives up [default: 10s]
+          --leader-election-retry-period <DURATION>
+              How long to wait between two tries to take or to renew the lease [default: 2s]
+
+    Work:
+          --max-concurrent-reconciles <NUMBER>
+              How many objects a controller works on at once, unless it says so itself [default: 2]
+          --graceful-shutdown-timeout <DURATION>
+              How long what runs may take to end when the program is asked to [default: 30s]
+
+    Logs:
+          --log-level <LEVEL>    What is logged: a level, and others for parts of the code, like
+                                 info,kube=debug [default: info,bowline_runtime::controller=debug]
+          --log-format <FORMAT>  How a line of the log looks: text or json [default: text]
+    ");
     let output = sample_controller().arg("--version").output().unwrap();
     assert_eq!(output.stdout, format!("sample-controller {}\n", env!("CARGO_PKG_VERSION")).into_bytes());
 }
