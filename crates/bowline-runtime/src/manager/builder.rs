@@ -10,7 +10,7 @@ use bowline_clock::Spawner;
 use super::Manager;
 use super::connection::Connection;
 use super::error::ManagerError;
-use super::lifecycle::{Inner, Parts};
+use super::lifecycle::{Inner, Kept, Parts};
 use super::servers::Served;
 use crate::health::HealthServer;
 use crate::leader_election::{Elector, LeaderElection};
@@ -35,6 +35,7 @@ pub struct ManagerBuilder {
     signals: Option<Signals>,
     served: Served,
     span: tracing::Span,
+    kept: Vec<Kept>,
 }
 
 /// Who is told of new leaders.
@@ -98,6 +99,7 @@ impl ManagerBuilder {
             signals: None,
             served: Served::default(),
             span: tracing::Span::none(),
+            kept: Vec::new(),
         }
     }
 
@@ -177,6 +179,13 @@ impl ManagerBuilder {
         self
     }
 
+    /// Keeps something until the manager and all its clones are gone: the scope that its spawner is of, or what ends the logs of
+    /// a program. Default: nothing.
+    pub fn keep(mut self, value: impl Send + Sync + 'static) -> Self {
+        self.kept.push(Box::new(value));
+        self
+    }
+
     /// Makes the manager. Nothing is asked of the API server before it is [started](Manager::start).
     ///
     /// # Errors
@@ -210,6 +219,7 @@ impl ManagerBuilder {
                 webhook: self.webhook,
                 signals: self.signals,
                 served: self.served,
+                kept: self.kept,
             }),
         })
     }
