@@ -5,7 +5,8 @@
 
 mod protobuf;
 
-use std::process::{Command, Output, Stdio};
+use std::error::Error;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
 
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
 /// Tells a process that it is the operator.
 const OPERATOR: &str = "BOWLINE_TEST_OPERATOR";
 
@@ -25,15 +28,15 @@ const OPERATOR: &str = "BOWLINE_TEST_OPERATOR";
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Two reconciles of one object: the first fails, the second does not.
-async fn operate() {
+async fn operate() -> Outcome {
     let options = telemetry::Options::new().level("warn").format(Format::Json);
-    let telemetry = telemetry::init(&options).unwrap();
+    let telemetry = telemetry::init(&options)?;
     assert!(telemetry.exports_traces());
     assert!(matches!(telemetry::init(&options), Err(telemetry::TelemetryError::AlreadySet)));
     let clock = Clock::real();
     let scope = clock.scope("operator");
-    let kube = kube::Client::new(ApiServer::builder().clock(clock.clone()).build().unwrap(), "default");
-    let cluster = Cluster::new(&scope.spawner(), kube).unwrap();
+    let kube = kube::Client::new(ApiServer::builder().clock(clock.clone()).build()?, "default");
+    let cluster = Cluster::new(&scope.spawner(), kube)?;
     let has_failed = AtomicBool::new(false);
     let reconcile = move |_: Context, _: Arc<ConfigMap>| {
         let is_first = !has_failed.swap(true, Ordering::Relaxed);
@@ -43,30 +46,32 @@ async fn operate() {
         };
         reconcile.instrument(tracing::info_span!("looking at it"))
     };
-    let controller = cluster.controller::<ConfigMap>().named("maps").build(reconcile).unwrap();
+    let controller = cluster.controller::<ConfigMap>().named("maps").build(reconcile)?;
     let mut runs = cluster.journal().subscribe();
     cluster.start();
-    controller.start().unwrap();
-    controller.ready().await.unwrap();
+    controller.start()?;
+    controller.ready().await?;
     let map =
         serde_json::from_value(serde_json::json!({"metadata": {"name": "web", "namespace": "default"}}));
-    cluster.client().create::<ConfigMap>(&map.unwrap()).await.unwrap();
+    cluster.client().create::<ConfigMap>(&map?).await?;
     while runs.next().await.is_some_and(|run| run.outcome.is_failure()) {}
-    let _ = controller.stop().await.unwrap();
+    let _ = controller.stop().await?;
     scope.abort();
     // A worker inside a span of the whole process.
     let process = tracing::info_span!("process");
     process
         .in_scope(|| tracing::info_span!(target: "bowline_runtime::test", "reconcile", controller = "inner"));
     drop((process, telemetry));
+    Ok(())
 }
 
 /// Runs a test of this program as the operator, with variables.
-fn spawn(test: &str, variables: &[(&str, &str)]) -> std::process::Child {
-    let program = std::env::current_exe().unwrap();
+fn spawn(test: &str, variables: &[(&str, &str)]) -> Outcome<Child> {
+    let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command.args(["--exact", test, "--nocapture"]).env(OPERATOR, "1").envs(variables.iter().copied());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command.spawn()?)
 }
 
 fn log(output: &Output) -> String {
@@ -74,18 +79,18 @@ fn log(output: &Output) -> String {
 }
 
 /// Takes one request from a listener, and answers it.
-async fn receive(listener: &TcpListener, answer: &str) -> (String, Vec<u8>) {
-    let (mut stream, _) = listener.accept().await.unwrap();
+async fn receive(listener: &TcpListener) -> Outcome<(String, Vec<u8>)> {
+    let (mut stream, _) = listener.accept().await?;
     let mut request = Vec::new();
     loop {
-        assert_ne!(stream.read_buf(&mut request).await.unwrap(), 0, "the request is cut off");
+        assert_ne!(stream.read_buf(&mut request).await?, 0, "the request is cut off");
         let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
-        let head = String::from_utf8(request[..end].to_vec()).unwrap().to_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-        if request.len() >= end + 4 + length.parse::<usize>().unwrap() {
-            let answer = format!("HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-            stream.write_all(answer.as_bytes()).await.unwrap();
-            return (head, request.split_off(end + 4));
+        let head = String::from_utf8(request[..end].to_vec())?.to_lowercase();
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")).ok_or("no length")?;
+        if request.len() >= end + 4 + length.parse::<usize>()? {
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").await?;
+            return Ok((head, request.split_off(end + 4)));
         }
     }
 }
@@ -93,7 +98,7 @@ async fn receive(listener: &TcpListener, answer: &str) -> (String, Vec<u8>) {
 #[tokio::test]
 async fn a_collector_gets_a_trace_of_each_reconcile() {
     if std::env::var_os(OPERATOR).is_some() {
-        return operate().await;
+        return operate().await.unwrap();
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -106,11 +111,12 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
             // All of it at the end, so that it is one request.
             ("OTEL_BSP_SCHEDULE_DELAY", "600000"),
         ],
-    );
-    let received = Clock::real().timeout(LIMIT, receive(&listener, "200 OK")).await;
+    )
+    .unwrap();
+    let received = Clock::real().timeout(LIMIT, receive(&listener)).await;
     let output = operator.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:#?}");
-    let (head, body) = received.unwrap();
+    let (head, body) = received.unwrap().unwrap();
     assert!(head.starts_with("post /v1/traces http/1.1\r\n"), "{head}");
     assert!(
         head.contains("content-type: application/x-protobuf") && head.contains("authorization: bearer abc")
@@ -167,13 +173,13 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
 #[tokio::test]
 async fn a_collector_that_is_away_is_complained_about_and_ends_nothing() {
     if std::env::var_os(OPERATOR).is_some() {
-        return operate().await;
+        return operate().await.unwrap();
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let test = "a_collector_that_is_away_is_complained_about_and_ends_nothing";
-    let operator = spawn(test, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]);
+    let operator = spawn(test, &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)]).unwrap();
     let output = operator.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:#?}");
     assert!(log(&output).contains("opentelemetry"), "{output:#?}");
