@@ -91,15 +91,17 @@ pub struct Client {
     options: Options,
 }
 
+/// A clone shares all but the way to the server, which may be another then.
+#[derive(Clone)]
 struct Shared {
     kube: kube::Client,
     cache: Option<InformerCache>,
     clock: Clock,
-    scheme: Scheme,
+    scheme: Arc<Scheme>,
     mapper: Arc<dyn RestMapper>,
-    bindings: Bindings,
+    bindings: Arc<Bindings>,
     on_warning: Option<WarningHook>,
-    warned: Warned,
+    warned: Arc<Warned>,
 }
 
 /// Is told what a server warned of.
@@ -115,6 +117,13 @@ impl Client {
     #[must_use]
     pub fn kube(&self) -> &kube::Client {
         &self.shared.kube
+    }
+
+    /// The same client, whose requests take another way to the same server. It shares all that this one knows: what one of
+    /// them writes, the other reads.
+    pub(crate) fn through(&self, kube: kube::Client) -> Self {
+        let shared = Shared { kube, ..(*self.shared).clone() };
+        Self { shared: Arc::new(shared), options: self.options.clone() }
     }
 
     /// The cache that it reads from, if it has one.

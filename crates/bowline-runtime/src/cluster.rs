@@ -33,6 +33,8 @@ struct Inner {
     kube: kube::Client,
     cache: InformerCache,
     client: Client,
+    /// For who needs leadership, if that is another.
+    elected: Option<Client>,
     /// Of the kinds that are cached whether or not a controller watches them.
     _informers: Vec<Kept>,
     metrics: Metrics,
@@ -47,6 +49,7 @@ pub struct ClusterBuilder {
     kube: kube::Client,
     cache: CacheOptions,
     client: ClientBuilder,
+    fenced: Option<kube::Client>,
     cached: Vec<Declare>,
     metrics: Metrics,
     events: Option<BroadcasterBuilder>,
@@ -81,6 +84,7 @@ impl Cluster {
         ClusterBuilder {
             spawner: spawner.clone(),
             client: Client::builder(kube.clone()),
+            fenced: None,
             cached: Vec::new(),
             kube,
             cache: CacheOptions::new(),
@@ -89,10 +93,16 @@ impl Cluster {
         }
     }
 
-    /// The client that operators use.
+    /// The client that operators use. It is not behind a fence: what only the leader may write goes through
+    /// [`Context::client`](crate::Context::client).
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.inner.client
+    }
+
+    /// The client of who runs only while this replica leads: behind the fence, if there is one.
+    pub(crate) fn elected_client(&self) -> &Client {
+        self.inner.elected.as_ref().unwrap_or(&self.inner.client)
     }
 
     /// The client that everything else stands on.
@@ -221,6 +231,14 @@ impl ClusterBuilder {
         self
     }
 
+    /// By which way to the same server controllers that need leadership send all that they ask for: one that lets no write
+    /// pass while this replica does not lead. By default the same as everybody.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the manager"))]
+    pub(crate) fn fenced(mut self, kube: kube::Client) -> Self {
+        self.fenced = Some(kube);
+        self
+    }
+
     /// Where metrics are counted. Default: a registry of its own.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
@@ -241,6 +259,7 @@ impl ClusterBuilder {
     pub fn build(self) -> Result<Cluster, ClusterError> {
         let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
         let client = self.client.cache(cache.clone()).clock(self.spawner.clock().clone()).build();
+        let elected = self.fenced.map(|kube| client.through(kube));
         let informers =
             self.cached.into_iter().map(|declare| declare(&client, &cache)).collect::<Result<_, _>>()?;
         let events = self.events.unwrap_or_else(|| {
@@ -254,6 +273,7 @@ impl ClusterBuilder {
                 kube: self.kube,
                 cache,
                 client,
+                elected,
                 _informers: informers,
                 metrics: self.metrics,
                 journal: Journal::default(),

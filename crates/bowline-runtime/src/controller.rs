@@ -2,17 +2,24 @@
 //! reconciler is belongs to [`worker`].
 
 mod builder;
+mod duty;
 mod error;
 mod handle;
+pub(crate) mod home;
 mod pending;
 mod session;
 mod supervisor;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 pub use builder::{ControllerBuilder, GaveUp};
 pub use error::{BuildError, ControllerError, WaitingFor};
 pub use handle::{Controller, Stopped, WatchHandle};
+pub use home::Home;
 
+#[cfg_attr(not(test), expect(unused_imports, reason = "for the manager"))]
+pub(crate) use duty::Duty;
 pub(crate) use pending::Pending;
 pub(crate) use session::Session;
 pub(crate) use worker::work;

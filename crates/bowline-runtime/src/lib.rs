@@ -41,8 +41,8 @@ pub use client::{
 pub use cluster::{Cluster, ClusterBuilder, ClusterError};
 pub use context::{Context, ReconcileId};
 pub use controller::{
-    BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, LOW_PRIORITY, Stopped, WaitingFor,
-    WatchHandle,
+    BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, Home, LOW_PRIORITY, Stopped,
+    WaitingFor, WatchHandle,
 };
 pub use ensure::{Desired, EnsureError, EnsureOutcome, Ensured, Mutation};
 pub use error::{BoxError, Error, Result, is_terminal, terminal};

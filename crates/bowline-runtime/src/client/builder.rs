@@ -11,7 +11,7 @@ use bowline_machinery::GroupKind;
 
 use super::binding::Bindings;
 use super::options::Options;
-use super::request::{Warned, Warning};
+use super::request::Warning;
 use super::{Client, FieldValidation, Object, Shared, WarningHook};
 use crate::{RestMapper, Scheme};
 
@@ -126,11 +126,11 @@ impl ClientBuilder {
                 kube: self.kube,
                 cache: self.cache,
                 clock: self.clock,
-                scheme: self.scheme,
+                scheme: Arc::new(self.scheme),
                 mapper,
-                bindings,
+                bindings: Arc::new(bindings),
                 on_warning: self.on_warning,
-                warned: Warned::default(),
+                warned: Arc::default(),
             }),
             options: self.options,
         }

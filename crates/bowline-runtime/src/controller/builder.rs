@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::BuildError;
 use super::handle::Controller;
+use super::home::Home;
 use super::session::{Core, Options};
 use crate::predicate::Predicate;
 use crate::reconciler::IntoReconciler;
@@ -21,10 +22,10 @@ use crate::watch::AnyWatch;
 use crate::{Cluster, Request, Watch, handler, source};
 
 /// What a controller watches, and how it works; from [`Controller::builder`]. `K` is the kind that it reconciles, `()` if there
-/// is none.
+/// is none; `H` is where the builder was made.
 #[must_use = "a builder does nothing until `build`"]
-pub struct ControllerBuilder<K> {
-    cluster: Cluster,
+pub struct ControllerBuilder<K, H = Cluster> {
+    home: H,
     name: Option<String>,
     kind: Option<Kind<K>>,
     /// Of the kind that is reconciled.
@@ -46,10 +47,11 @@ pub struct GaveUp<'a> {
     pub error: &'a (dyn StdError + Send + Sync + 'static),
 }
 
-impl ControllerBuilder<()> {
-    pub(super) fn new(cluster: &Cluster) -> Self {
+impl<H: Home> ControllerBuilder<(), H> {
+    /// One that is made there.
+    pub(crate) fn at(home: H) -> Self {
         Self {
-            cluster: cluster.clone(),
+            home,
             name: None,
             kind: None,
             own: None,
@@ -59,17 +61,19 @@ impl ControllerBuilder<()> {
                 concurrency: NonZeroUsize::MIN,
                 limiter: Box::new(|| Box::new(ItemExponentialFailure::default())),
                 max_retries: None,
-                sync_timeout: Duration::from_secs(120),
+                sync_timeout: None,
                 timeout: Duration::from_secs(600),
                 stop_timeout: Duration::from_secs(30),
                 recover_panics: true,
                 resync: None,
+                needs_leadership: true,
+                warm_up: true,
             },
         }
     }
 
     /// Reconciles objects of this kind: each that there is, and whenever something happens to one.
-    pub fn for_<K>(self) -> ControllerBuilder<K>
+    pub fn for_<K>(self) -> ControllerBuilder<K, H>
     where
         K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
     {
@@ -78,10 +82,10 @@ impl ControllerBuilder<()> {
 
     /// The same as [`for_`](Self::for_), for a kind in any form: known only at run time, or of which only the metadata is
     /// kept.
-    pub fn for_kind<K: Resource + Send + Sync + 'static>(self, kind: Kind<K>) -> ControllerBuilder<K> {
+    pub fn for_kind<K: Resource + Send + Sync + 'static>(self, kind: Kind<K>) -> ControllerBuilder<K, H> {
         let own = Watch::new(source::kind_of(kind.clone()), handler::object());
         ControllerBuilder {
-            cluster: self.cluster,
+            home: self.home,
             name: self.name,
             kind: Some(kind),
             own: Some(own),
@@ -92,7 +96,7 @@ impl ControllerBuilder<()> {
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> ControllerBuilder<K> {
+impl<K: Resource + Send + Sync + 'static, H: Home> ControllerBuilder<K, H> {
     /// Of the kind that is reconciled, only changes that the predicate accepts.
     pub fn for_filter(mut self, predicate: impl Predicate<K>) -> Self {
         self.own = self.own.map(|own| own.filter(predicate));
@@ -125,7 +129,7 @@ impl<K: Resource + Send + Sync + 'static> ControllerBuilder<K> {
     }
 }
 
-impl<K: 'static> ControllerBuilder<K> {
+impl<K: 'static, H: Home> ControllerBuilder<K, H> {
     /// Watches something else.
     pub fn watches<D: 'static>(mut self, watch: Watch<D>) -> Self {
         self.watches.push(watch.erase());
@@ -181,14 +185,15 @@ impl<K: 'static> ControllerBuilder<K> {
         self
     }
 
-    /// How long the controller waits, when it starts, until it has seen all that there is: 2 minutes by default. Then it ends
-    /// with an error that says what it waits for, and nobody else is affected; whoever started it decides what then.
+    /// How long the controller waits, when it starts, until it has seen all that there is. By default 2 minutes, and in a
+    /// manager as long as it takes. Then it ends with an error that says what it waits for, and nobody else is affected;
+    /// whoever started it decides what then.
     ///
     /// With [`Duration::MAX`] it waits as long as it takes, for somebody to create the CRD or to grant the right that is
     /// missing. Meanwhile it says what it waits for: in the log after 10 seconds and then each minute, in
     /// [`Controller::waiting_for`], and by the metric `bowline_controller_ready`.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
-        self.options.sync_timeout = limit;
+        self.options.sync_timeout = Some(limit);
         self
     }
 
@@ -210,6 +215,26 @@ impl<K: 'static> ControllerBuilder<K> {
     /// with an error.
     pub fn recover_panics(mut self, recover: bool) -> Self {
         self.options.recover_panics = recover;
+        self
+    }
+
+    /// Whether it may run only where the leader is: yes, by default. In a manager with leader election it then reconciles
+    /// only while this replica leads, and what it writes through [`Context::client`](crate::Context::client) has to pass a
+    /// [fence](crate::leader_election::Fence). One that does not need leadership reconciles on every replica, from the start.
+    ///
+    /// Without a manager, or without an election, it means nothing.
+    pub fn needs_leadership(mut self, needs: bool) -> Self {
+        self.options.needs_leadership = needs;
+        self
+    }
+
+    /// Whether it watches while it waits for leadership: yes, by default. It has then seen all that there is when this replica
+    /// begins to lead, and only has to reconcile it; what waits for that is each object once. Otherwise its watches
+    /// begin together with the leadership.
+    ///
+    /// It means nothing for one that does not wait for leadership.
+    pub fn warm_up(mut self, warm_up: bool) -> Self {
+        self.options.warm_up = warm_up;
         self
     }
 
@@ -242,6 +267,14 @@ impl<K: 'static> ControllerBuilder<K> {
     /// # Errors
     /// When the name is taken, there is none, or there is nothing to watch.
     pub fn build<F>(self, reconciler: impl IntoReconciler<K, F>) -> Result<Controller, BuildError> {
+        self.build_at(reconciler).map(|(controller, _)| controller)
+    }
+
+    /// Puts the controller together, for who goes on with where it was made.
+    pub(crate) fn build_at<F>(
+        self,
+        reconciler: impl IntoReconciler<K, F>,
+    ) -> Result<(Controller, H), BuildError> {
         let (group, kind) = match &self.kind {
             Some(kind) => (kind.resource().group.clone(), kind.resource().kind.clone()),
             None => Default::default(),
@@ -255,11 +288,12 @@ impl<K: 'static> ControllerBuilder<K> {
         if watches.is_empty() {
             return Err(BuildError::NothingToWatch { name: name.to_string() });
         }
-        let Some((metrics, claim)) = self.cluster.metrics().claim(&name) else {
+        let cluster = self.home.cluster();
+        let Some((metrics, claim)) = cluster.metrics().claim(&name) else {
             return Err(BuildError::NameTaken { name: name.to_string() });
         };
-        let journal = self.cluster.journal();
-        let clock = self.cluster.clock();
+        let (journal, clock) = (cluster.journal(), cluster.clock());
+        let client = if self.options.needs_leadership { cluster.elected_client() } else { cluster.client() };
         let workers = self.options.concurrency.get();
         let core = Core {
             requeued: metrics.origin(if kind.is_empty() { &name } else { &kind }),
@@ -267,21 +301,21 @@ impl<K: 'static> ControllerBuilder<K> {
             books: (0..workers).map(|_| journal.book(name.clone(), clock.clone())).collect(),
             group,
             kind,
-            client: self.cluster.client().field_owner_or(&name),
-            recorder: self.cluster.recorder(&name),
+            client: client.field_owner_or(&name),
+            recorder: cluster.recorder(&name),
             metrics,
             options: self.options,
             filters: self.filters.into(),
-            cluster: self.cluster,
+            cluster: cluster.clone(),
             name,
         };
         core.metrics.concurrency.set(i64::try_from(workers).unwrap_or(i64::MAX));
         let task = reconciler.into_task(self.kind.as_ref());
-        Ok(Controller::new(core, claim, task, watches))
+        Ok((Controller::new(core, claim, task, watches), self.home))
     }
 }
 
-impl<K> fmt::Debug for ControllerBuilder<K> {
+impl<K, H> fmt::Debug for ControllerBuilder<K, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ControllerBuilder").field("name", &self.name).finish_non_exhaustive()
     }

@@ -5,10 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_workqueue::Add;
+use bowline_workqueue::{Add, Stats};
 use tokio::sync::watch;
 
 use super::builder::ControllerBuilder;
+use super::duty::Duty;
 use super::error::{ControllerError, WaitingFor};
 use super::pending::Pending;
 use super::session::{Core, Session};
@@ -20,6 +21,9 @@ use crate::source::Begun;
 use crate::trigger::{Origin, Trigger};
 use crate::watch::AnyWatch;
 use crate::{Cause, Cluster, Request, Watch};
+
+/// How long a controller that nobody manages waits until it has seen all that there is, by default.
+const SYNC_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Reconciles objects when something happens to them, or to what they depend on.
 ///
@@ -93,6 +97,8 @@ struct Run {
 pub(super) enum Phase {
     /// It waits until it has seen what there is.
     Beginning,
+    /// It has, and waits until it may work.
+    Warm,
     /// It reconciles.
     Working,
     /// It is over.
@@ -127,7 +133,7 @@ pub struct WatchHandle {
 impl Controller {
     /// A controller on a cluster, to be told what it watches.
     pub fn builder(cluster: &Cluster) -> ControllerBuilder<()> {
-        ControllerBuilder::new(cluster)
+        ControllerBuilder::at(cluster.clone())
     }
 
     pub(super) fn new(core: Core, claim: Claim, task: Task, watches: Vec<Arc<dyn AnyWatch>>) -> Self {
@@ -151,6 +157,19 @@ impl Controller {
         &self.inner.core.cluster
     }
 
+    /// Whether, in a manager with leader election, it runs only while this replica leads. See
+    /// [`ControllerBuilder::needs_leadership`].
+    #[must_use]
+    pub fn needs_leadership(&self) -> bool {
+        self.inner.core.options.needs_leadership
+    }
+
+    /// Whether it watches while it waits for leadership. See [`ControllerBuilder::warm_up`].
+    #[must_use]
+    pub fn warms_up(&self) -> bool {
+        self.inner.core.options.warm_up
+    }
+
     /// Starts it, and returns at once. It begins to reconcile when it has seen all that there is, see
     /// [`ready`](Self::ready); should that take too long, it ends, and the error is logged and returned by
     /// [`ended`](Self::ended).
@@ -161,7 +180,7 @@ impl Controller {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) -> Result<(), ControllerError> {
-        self.begin().map(|_| ())
+        self.begin(Duty::none(), SYNC_TIMEOUT).map(|_| ())
     }
 
     /// Starts it, and waits until it is stopped. When the future is dropped before, the controller is told to stop, and
@@ -173,23 +192,30 @@ impl Controller {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn run(&self) -> Result<(), ControllerError> {
-        let run = self.begin()?;
-        let stop = StopOnDrop(&run.session);
-        let ended = self.end_of(run.clone()).await;
-        drop(stop);
-        ended.map(|_| ())
+        let run = self.begin(Duty::none(), SYNC_TIMEOUT)?;
+        self.attend(run).await.map(|_| ())
     }
 
-    /// Waits until it reconciles: it has seen all that there is.
+    /// Starts it, and waits until it is stopped: by what its duty says, or by anybody who has the handle. It begins to watch at
+    /// once, and to reconcile when it has seen all that there is and may. If no limit was set, it waits as long as it takes.
+    ///
+    /// Dropping the future is as with [`run`](Self::run); what its duty says still holds then.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the manager"))]
+    pub(crate) async fn run_managed(&self, duty: Duty) -> Result<Stopped, ControllerError> {
+        let run = self.begin(duty, Duration::MAX)?;
+        self.attend(run).await
+    }
+
+    /// Waits until it reconciles: it has seen all that there is, and, in a manager, may.
     ///
     /// # Errors
     /// When it ended before, and why; [`ControllerError::NotRunning`] when it was never started, or was stopped.
     pub async fn ready(&self) -> Result<(), ControllerError> {
         let not_running = || ControllerError::NotRunning { controller: self.name().to_owned() };
         let run = self.inner.lock().run.clone().ok_or_else(not_running)?;
-        match self.phase(run, |phase| !matches!(phase, Phase::Beginning)).await? {
+        match self.phase(run, |phase| !matches!(phase, Phase::Beginning | Phase::Warm)).await? {
             Phase::Ended(_) => Err(not_running()),
-            Phase::Beginning | Phase::Working => Ok(()),
+            Phase::Beginning | Phase::Warm | Phase::Working => Ok(()),
         }
     }
 
@@ -215,9 +241,19 @@ impl Controller {
     /// # Errors
     /// When it had ended by itself before, and why.
     pub async fn stop(&self) -> Result<Stopped, ControllerError> {
+        self.stop_within(self.inner.core.options.stop_timeout).await
+    }
+
+    /// Stops it, and waits for reconciles that run no longer than this, whatever
+    /// [`ControllerBuilder::stop_timeout`] says: then they are dropped where they wait, at once if it is zero. When it stops
+    /// already, what is over first counts. Otherwise as [`stop`](Self::stop).
+    ///
+    /// # Errors
+    /// When it had ended by itself before, and why.
+    pub async fn stop_within(&self, limit: Duration) -> Result<Stopped, ControllerError> {
         // The same run is told and waited for, whoever starts it anew meanwhile.
         let Some(run) = self.inner.lock().run.clone() else { return Ok(Stopped::default()) };
-        run.session.stop();
+        run.session.stop_within(limit);
         self.end_of(run).await
     }
 
@@ -227,11 +263,16 @@ impl Controller {
         self.inner.lock().is_running()
     }
 
-    /// Whether it reconciles: it has seen all that there is.
+    /// Whether it reconciles: it has seen all that there is, and need not wait for leadership.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        let state = self.inner.lock();
-        state.run.as_ref().is_some_and(|run| matches!(*run.phase.borrow(), Phase::Working))
+        self.inner.lock().is_in(|phase| matches!(phase, Phase::Working))
+    }
+
+    /// Whether it has seen all that there is: it reconciles, or would if this replica led.
+    #[must_use]
+    pub fn is_warm(&self) -> bool {
+        self.inner.lock().is_in(|phase| matches!(phase, Phase::Warm | Phase::Working))
     }
 
     /// What it has not seen yet, and why: for a readiness check, and for people who wonder why nothing happens. Nothing if it
@@ -247,6 +288,20 @@ impl Controller {
         let now = self.cluster().clock().now();
         let running = self.inner.core.books.iter().filter_map(Book::running);
         running.map(|(request, started)| (request, now.since(started))).collect()
+    }
+
+    /// What waits to be reconciled, now or at its time, and what is with a worker. Nothing while it does not run.
+    #[must_use]
+    pub fn queue_stats(&self) -> Stats {
+        let state = self.inner.lock();
+        let run = state.run.as_ref().filter(|_| state.is_running());
+        run.map_or_else(Stats::default, |run| run.session.queue().stats())
+    }
+
+    /// The names of what it watches, as [triggers](crate::Trigger) have them, in the order in which they were added.
+    #[must_use]
+    pub fn watches(&self) -> Vec<String> {
+        self.inner.lock().watches.values().map(|entry| entry.watch.name().to_owned()).collect()
     }
 
     /// Reconciles an object because somebody says so. Does nothing while the controller is stopped: it sees all that there
@@ -280,7 +335,7 @@ impl Controller {
         Ok(WatchHandle { controller: self.clone(), number })
     }
 
-    fn begin(&self) -> Result<Run, ControllerError> {
+    fn begin(&self, duty: Duty, sync_timeout: Duration) -> Result<Run, ControllerError> {
         // Somebody else's code, which may well look at its controller.
         let limiter = (self.inner.core.options.limiter)();
         let mut state = self.inner.lock();
@@ -288,6 +343,7 @@ impl Controller {
             return Err(ControllerError::AlreadyRunning { controller: self.name().to_owned() });
         }
         let session = Arc::new(Session::new(self.inner.core.clone(), limiter));
+        let sync_timeout = self.inner.core.options.sync_timeout.unwrap_or(sync_timeout);
         let (sender, phase) = watch::channel(Phase::Beginning);
         let run = Run { session: session.clone(), phase };
         state.run = Some(run.clone());
@@ -296,14 +352,21 @@ impl Controller {
         drop(state);
         drop(stale);
         let spawner = self.cluster().spawner();
-        spawner.spawn(format!("controller {}", self.name()), supervise(self.inner.clone(), session, sender));
+        let supervised = supervise(self.inner.clone(), session, duty, sync_timeout, sender);
+        spawner.spawn(format!("controller {}", self.name()), supervised);
         Ok(run)
+    }
+
+    /// Waits for the end of a run, which is told to stop when nobody waits any more.
+    async fn attend(&self, run: Run) -> Result<Stopped, ControllerError> {
+        let _stop = StopOnDrop(&run.session);
+        self.end_of(run.clone()).await
     }
 
     async fn end_of(&self, run: Run) -> Result<Stopped, ControllerError> {
         match self.phase(run, |phase| matches!(phase, Phase::Ended(_))).await? {
             Phase::Ended(stopped) => stopped,
-            Phase::Beginning | Phase::Working => Ok(Stopped::default()),
+            Phase::Beginning | Phase::Warm | Phase::Working => Ok(Stopped::default()),
         }
     }
 
@@ -366,6 +429,10 @@ impl Stopped {
 }
 
 impl State {
+    fn is_in(&self, is_it: impl Fn(&Phase) -> bool) -> bool {
+        self.run.as_ref().is_some_and(|run| is_it(&run.phase.borrow()))
+    }
+
     fn is_running(&self) -> bool {
         self.run.as_ref().is_some_and(|run| {
             !matches!(*run.phase.borrow(), Phase::Ended(_)) && run.phase.has_changed().is_ok()

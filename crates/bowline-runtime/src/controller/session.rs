@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bowline_clock::{Clock, Scope, Spawner};
+use bowline_clock::{Clock, Instant, Scope, Spawner};
 use bowline_workqueue::{RateLimiter, WorkQueue};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::builder::GaveUp;
@@ -29,11 +30,14 @@ pub(crate) struct Options {
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) limiter: MakeLimiter,
     pub(crate) max_retries: Option<(u32, GiveUp)>,
-    pub(crate) sync_timeout: Duration,
+    /// If it was said.
+    pub(crate) sync_timeout: Option<Duration>,
     pub(crate) timeout: Duration,
     pub(crate) stop_timeout: Duration,
     pub(crate) recover_panics: bool,
     pub(crate) resync: Option<Duration>,
+    pub(crate) needs_leadership: bool,
+    pub(crate) warm_up: bool,
 }
 
 /// What a controller is for its whole life.
@@ -65,6 +69,8 @@ pub(crate) struct Session {
     scope: Scope,
     /// No more runs begin. Beside the token because workers look at it each time.
     stopping: AtomicBool,
+    /// When reconciles that still run are dropped: the earliest of all that was said.
+    deadline: watch::Sender<Option<Instant>>,
     /// Requests that workers got after that.
     left: AtomicUsize,
     failure: std::sync::OnceLock<ControllerError>,
@@ -86,6 +92,7 @@ impl Session {
             cancellation,
             scope,
             stopping: AtomicBool::new(false),
+            deadline: watch::Sender::new(None),
             left: AtomicUsize::new(0),
             failure: std::sync::OnceLock::new(),
         }
@@ -149,8 +156,34 @@ impl Session {
 
     /// No more reconciles begin, and those that run are told.
     pub(super) fn stop(&self) {
+        self.stop_within(self.core.options.stop_timeout);
+    }
+
+    /// The same, with another limit. Of several, the one that is over first counts.
+    pub(super) fn stop_within(&self, limit: Duration) {
+        let end = self.clock().now() + limit;
+        self.deadline.send_if_modified(|deadline| {
+            let is_earlier = deadline.is_none_or(|deadline| end < deadline);
+            if is_earlier {
+                *deadline = Some(end);
+            }
+            is_earlier
+        });
         self.stopping.store(true, Ordering::Relaxed);
         self.cancellation.cancel();
+    }
+
+    /// Until what was begun has had its time; for ever, if it is not told to stop.
+    pub(super) async fn out_of_time(&self) {
+        let mut deadline = self.deadline.subscribe();
+        loop {
+            let end = *deadline.borrow_and_update();
+            tokio::select! {
+                biased;
+                _ = deadline.changed() => {}
+                () = self.clock().sleep_until(end.unwrap_or(Instant::MAX)) => return,
+            }
+        }
     }
 
     /// Ends the run with an error.

@@ -9,10 +9,10 @@ use futures::FutureExt as _;
 use futures::future::{join, join_all};
 use tokio::sync::watch;
 
+use super::duty::Duty;
 use super::error::ControllerError;
 use super::handle::{Inner, Phase, Stopped};
 use super::session::Session;
-use crate::Request;
 use crate::journal::Book;
 use crate::metrics::ControllerMetrics;
 
@@ -22,19 +22,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// And again after so long each time.
 const REMINDER: Duration = Duration::from_mins(1);
 
-/// How long workers that were aborted may take to give way.
+/// How long sources and workers may take to give way when their time is over.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Runs a controller until it is told to stop, or cannot go on.
-pub(super) async fn supervise(inner: Arc<Inner>, session: Arc<Session>, phase: watch::Sender<Phase>) {
+pub(super) async fn supervise(
+    inner: Arc<Inner>,
+    session: Arc<Session>,
+    duty: Duty,
+    sync_timeout: Duration,
+    phase: watch::Sender<Phase>,
+) {
     let up = Up::new(&session.core().metrics);
-    let workers = session.spawner().scope("workers");
-    let ran = AssertUnwindSafe(run(&inner, &session, &workers, &phase)).catch_unwind().await;
-    let ran = ran.unwrap_or_else(|panic| {
-        let message = panic_message(&*panic).to_owned();
-        Err(ControllerError::Broken { controller: session.name().to_owned(), message })
-    });
-    let stopped = clear_up(&inner, &session, &workers).await;
+    let life = live(&inner, &session, &duty, sync_timeout, &phase);
+    let (ran, stopped) = tokio::select! {
+        biased;
+        never = duty.pass_on(&session) => match never {},
+        life = life => life,
+    };
     // Before anybody can start it again.
     drop(up);
     let result = match (ran, session.failure()) {
@@ -59,10 +64,30 @@ pub(super) async fn supervise(inner: Arc<Inner>, session: Arc<Session>, phase: w
     let _ = phase.send(Phase::Ended(result));
 }
 
+/// From the first watch until all is cleared up.
+async fn live(
+    inner: &Inner,
+    session: &Arc<Session>,
+    duty: &Duty,
+    sync_timeout: Duration,
+    phase: &watch::Sender<Phase>,
+) -> (Result<(), ControllerError>, Stopped) {
+    let workers = session.spawner().scope("workers");
+    let work = run(inner, session, &workers, duty, sync_timeout, phase);
+    let ran = AssertUnwindSafe(work).catch_unwind().await;
+    let ran = ran.unwrap_or_else(|panic| {
+        let message = panic_message(&*panic).to_owned();
+        Err(ControllerError::Broken { controller: session.name().to_owned(), message })
+    });
+    (ran, clear_up(inner, session, &workers).await)
+}
+
 async fn run(
     inner: &Inner,
     session: &Arc<Session>,
     workers: &Scope,
+    duty: &Duty,
+    sync_timeout: Duration,
     phase: &watch::Sender<Phase>,
 ) -> Result<(), ControllerError> {
     let begun = inner.begin(session)?;
@@ -72,7 +97,19 @@ async fn run(
     tokio::select! {
         biased;
         () = session.cancellation().cancelled() => return Ok(()),
-        synced = wait(inner, session, synced) => synced?,
+        synced = wait(inner, session, sync_timeout, synced) => synced?,
+    }
+    if !duty.go.is_cancelled() {
+        tracing::info!(
+            controller = session.name(),
+            "a controller has seen all that there is, and waits until it may reconcile"
+        );
+        let _ = phase.send(Phase::Warm);
+        tokio::select! {
+            biased;
+            () = session.cancellation().cancelled() => return Ok(()),
+            () = duty.go.cancelled() => {}
+        }
     }
     start_workers(inner, session, workers)?;
     tracing::info!(
@@ -90,9 +127,9 @@ async fn run(
 async fn wait(
     inner: &Inner,
     session: &Session,
+    limit: Duration,
     synced: impl Future<Output = ()>,
 ) -> Result<(), ControllerError> {
-    let limit = session.core().options.sync_timeout;
     let mut synced = std::pin::pin!(synced);
     let (mut left, mut patience) = (limit, PATIENCE);
     while patience < left {
@@ -150,33 +187,47 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
 /// Ends everything that the run began, within one limit; tells what was left undone.
 async fn clear_up(inner: &Inner, session: &Session, workers: &Scope) -> Stopped {
     session.stop();
-    let limit = session.core().options.stop_timeout;
     let begun = inner.take_begun();
     let sources = async {
         let stops = begun.iter().map(|(watch, begun)| async {
-            let is_over = session.clock().timeout(limit, begun.stop()).await.is_ok();
-            (!is_over).then(|| watch.name().to_owned())
+            tokio::select! {
+                biased;
+                () = begun.stop() => None,
+                () = too_late(session) => Some(watch.name().to_owned()),
+            }
         });
         let left = join_all(stops).await;
         // Only now, so that nothing is dropped that a source had read.
         session.queue().shutdown();
         left.into_iter().flatten().collect::<Vec<_>>()
     };
-    let (mut left_behind, drained) = join(sources, workers.drain(limit)).await;
     let books = &session.core().books;
-    let aborted: Vec<Request> = if drained.is_clean() {
-        Vec::new()
-    } else {
-        books.iter().filter_map(Book::running).map(|(request, _)| request).collect()
+    let reconciles = async {
+        tokio::select! {
+            biased;
+            () = workers.ended() => return (Vec::new(), Vec::new()),
+            () = session.out_of_time() => workers.abort(),
+        }
+        let running = || books.iter().filter_map(Book::running).map(|(request, _)| request).collect();
+        tokio::select! {
+            biased;
+            () = workers.ended() => (running(), Vec::new()),
+            () = too_late(session) => (running(), workers.drain(Duration::ZERO).await.left().to_vec()),
+        }
     };
-    // Those that were aborted are over as soon as their thread gets to them, unless they keep it.
-    if session.clock().timeout(GRACE, workers.ended()).await.is_err() {
-        left_behind.extend(workers.drain(Duration::ZERO).await.left().iter().cloned());
-    }
+    let (mut left_behind, (aborted, stuck)) = join(sources, reconciles).await;
+    left_behind.extend(stuck);
     for book in books {
         book.abandon();
     }
     Stopped::new(aborted, session.left(), left_behind)
+}
+
+/// Until what was to end, or was aborted, has had the time to: it is over as soon as its thread gets to it, unless it keeps
+/// that.
+async fn too_late(session: &Session) {
+    session.out_of_time().await;
+    session.clock().sleep(GRACE).await;
 }
 
 /// Shows that a controller runs, as long as this is there.

@@ -127,6 +127,49 @@ fn a_stop_names_what_did_not_end_in_time() {
 }
 
 #[test]
+fn of_two_stops_the_one_that_is_over_first_counts() {
+    World::run(17, |world| async move {
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .build(|_: Context, _: Request| std::future::pending::<Result<Action, Error>>())
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.create("a").await;
+        world.create("b").await;
+        world.settle().await;
+        let stats = controller.queue_stats();
+        assert_eq!((stats.ready, stats.delayed, stats.processing), (1, 0, 1));
+        assert_eq!(controller.watches(), ["ConfigMap"]);
+        let before = world.clock.now();
+        let hour = Duration::from_hours(1);
+        let long = world.scope().spawn("long", {
+            let controller = controller.clone();
+            async move { controller.stop_within(hour).await }
+        });
+        world.clock.sleep(Duration::from_secs(5)).await;
+        assert!(controller.is_running());
+        let short = controller.stop_within(Duration::from_secs(2)).await;
+        assert_eq!(world.clock.now().since(before), Duration::from_secs(7));
+        assert_eq!(short.as_ref().unwrap().aborted(), [Request::new("default", "a")]);
+        assert_eq!(long.await.unwrap(), short);
+        assert_eq!(controller.queue_stats().ready, 0);
+
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.settle().await;
+        let before = world.clock.now();
+        let stopped = controller.stop_within(Duration::ZERO).await.unwrap();
+        assert_eq!(world.clock.now(), before);
+        assert_eq!(
+            (stopped.aborted().len(), stopped.waiting(), stopped.left_behind()),
+            (1, 1, [].as_slice())
+        );
+    });
+}
+
+#[test]
 fn a_reconcile_that_takes_too_long_is_dropped_counted_and_tried_again() {
     World::run(6, |world| async move {
         let calls = Arc::new(AtomicU32::new(0));
