@@ -21,7 +21,7 @@ use crate::kind::Kind;
 use crate::list_watch::Selectors;
 use crate::lister::{Lister, NamespaceLister};
 use crate::namespaces::Namespaces;
-use crate::shared_informer::{InformerError, InformerStatus, SharedInformer, Stats, SyncError};
+use crate::shared_informer::{InformerError, InformerStatus, NotSynced, SharedInformer, Stats, SyncError};
 use any_informer::AnyInformer;
 use bowline_machinery::ObjectKey;
 pub use error::CacheError;
@@ -274,6 +274,14 @@ impl InformerCache {
         }
         let left = waited_for.iter().filter(|(_, gone)| !gone.is_cancelled());
         Err(SyncError::new(limit, left.flat_map(|(informer, _)| informer.not_synced()).collect()))
+    }
+
+    /// What has not been listed yet of all informers that there are now, and why.
+    #[must_use]
+    pub fn not_synced(&self) -> Vec<NotSynced> {
+        let informers: Vec<_> =
+            self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect();
+        informers.iter().flat_map(|informer| informer.not_synced()).collect()
     }
 
     /// Each informer, by its kind, and what it did and has. Informers of one kind in several forms or namespaces come one

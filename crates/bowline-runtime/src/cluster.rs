@@ -149,6 +149,11 @@ impl Cluster {
         Controller::builder(self).for_()
     }
 
+    /// Whether both are the same cluster.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The clock of all that happens here.
     #[must_use]
     pub fn clock(&self) -> &Clock {
@@ -233,7 +238,6 @@ impl ClusterBuilder {
 
     /// By which way to the same server controllers that need leadership send all that they ask for: one that lets no write
     /// pass while this replica does not lead. By default the same as everybody.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the manager"))]
     pub(crate) fn fenced(mut self, kube: kube::Client) -> Self {
         self.fenced = Some(kube);
         self

@@ -18,7 +18,6 @@ pub use error::{BuildError, ControllerError, WaitingFor};
 pub use handle::{Controller, Stopped, WatchHandle};
 pub use home::Home;
 
-#[cfg_attr(not(test), expect(unused_imports, reason = "for the manager"))]
 pub(crate) use duty::Duty;
 pub(crate) use pending::Pending;
 pub(crate) use session::Session;

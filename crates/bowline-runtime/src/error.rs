@@ -29,6 +29,11 @@ impl Error {
         Self(message.into().into())
     }
 
+    /// An error that is in its box already.
+    pub(crate) fn from_box(error: BoxError) -> Self {
+        Self(error)
+    }
+
     /// The error as such.
     #[must_use]
     pub fn as_std(&self) -> &(dyn StdError + Send + Sync + 'static) {

@@ -17,6 +17,7 @@ pub mod handler;
 pub mod health;
 mod journal;
 pub mod leader_election;
+mod manager;
 mod mapper;
 mod metrics;
 mod object;
@@ -52,6 +53,9 @@ pub use events::{
     EventType, Flushed, LogSink, NewEvent, Recorder, Repeats, Sink, SinkError, SinkFuture, ToReference,
 };
 pub use journal::{Journal, Outcome, Run, Runs};
+pub use manager::{
+    Connection, Failure, Manager, ManagerBuilder, ManagerError, Runnable, Stage, WebhookOptions,
+};
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::Metrics;
 pub use object::AsObject;

@@ -20,6 +20,8 @@ struct State {
     phase: Phase,
     /// What failed last, unless a list succeeded since.
     error: Option<String>,
+    /// The error says that the server will not answer such a request.
+    is_denied: bool,
     heard: Option<Instant>,
     counts: Counts,
 }
@@ -60,7 +62,13 @@ pub(crate) struct Counts {
 
 impl Health {
     pub(crate) fn new(clock: Clock) -> Self {
-        let state = State { phase: Phase::Stopped, error: None, heard: None, counts: Counts::default() };
+        let state = State {
+            phase: Phase::Stopped,
+            error: None,
+            is_denied: false,
+            heard: None,
+            counts: Counts::default(),
+        };
         Self { clock, state: Mutex::new(state) }
     }
 
@@ -87,9 +95,11 @@ impl Health {
 
     /// Whether this is another failure than the last one.
     pub(crate) fn failed(&self, error: &ListWatchError) -> bool {
+        let is_denied = error.is_about_request() && !error.is_expired();
         let error = Some(error.to_string());
         let mut state = self.lock();
         state.counts.failures += 1;
+        state.is_denied = is_denied;
         let is_news = state.error != error;
         state.error = error;
         is_news
@@ -101,6 +111,12 @@ impl Health {
 
     pub(crate) fn error(&self) -> Option<String> {
         self.lock().error.clone()
+    }
+
+    /// Whether the last failure is one that waiting alone does not mend.
+    pub(crate) fn is_denied(&self) -> bool {
+        let state = self.lock();
+        state.error.is_some() && state.is_denied
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -18,6 +18,8 @@ pub struct NotSynced {
     pub phase: Phase,
     /// What failed last.
     pub error: Option<String>,
+    /// The server said no, in a way that waiting alone does not mend: there is no such kind, or it may not be read.
+    pub is_denied: bool,
 }
 
 impl fmt::Display for NotSynced {

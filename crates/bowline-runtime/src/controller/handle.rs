@@ -205,7 +205,6 @@ impl Controller {
     /// once, and to reconcile when it has seen all that there is and may. If no limit was set, it waits as long as it takes.
     ///
     /// Dropping the future is as with [`run`](Self::run); what its duty says still holds then.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the manager"))]
     pub(crate) async fn run_managed(&self, duty: Duty) -> Result<Stopped, ControllerError> {
         let run = self.begin(duty, Duration::MAX)?;
         self.attend(run).await

@@ -224,7 +224,7 @@ impl Leadership<'_> {
     pub async fn hold(&self) -> Lost {
         let Elector { options, clock, fence, .. } = self.elector;
         let election = options.to_string();
-        let mut last = "it was not tried".to_owned();
+        let mut last = "this process was frozen, or too busy to try".to_owned();
         loop {
             let Ok(left) = fence.remaining() else {
                 return Lost::NotRenewed { election, deadline: options.renew_deadline, last };

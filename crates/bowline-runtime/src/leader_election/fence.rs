@@ -34,10 +34,13 @@ const LOOK: Duration = Duration::from_secs(1);
 ///   while it waits, but it is that client's own business what it does in between: one that sends again by itself may
 ///   do so up to a second after the fence was closed.
 ///
-/// Both give up a write that is not answered when the fence closes. What remains: a process that is frozen between the
-/// last check and the moment at which the bytes leave, for longer than the lease lasts, may send that one request per
-/// worker when it thaws; and a request that was sent in time may be executed by the server later than that. Only a server
-/// that checks (preconditions, resource versions) can exclude these.
+/// Both give up a write that is not answered when the fence closes. What remains:
+/// - a process that is frozen between the last check and the moment at which the bytes leave, for longer than the lease
+///   lasts, sends that when it thaws: one request for each worker that was just there, and no more. Nobody waits for the
+///   answer and the connection is closed at once, but a server that reads quickly does what was asked;
+/// - a request that was sent in time may be executed by the server later than that.
+///
+/// Only a server that checks (preconditions, resource versions) can exclude these.
 #[derive(Clone, Debug)]
 pub struct Fence {
     clock: Clock,

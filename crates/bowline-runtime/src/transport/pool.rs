@@ -125,6 +125,8 @@ impl Pool {
                 None => (self.0.connector.connect().await?, true),
             };
             passage.reach(Stage::Answer);
+            // Nothing looks at a fence after this.
+            tracing::trace!(request = passage.request(), is_new, "sending");
             match connection.send(request).await {
                 Ok(response) => return Ok(self.answer(response, connection, turn, patience).await),
                 Err(mut error) => match error.take_message() {

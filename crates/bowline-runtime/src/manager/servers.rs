@@ -1,0 +1,98 @@
+//! The servers that tell how a manager is, and what they tell.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock, Weak};
+
+use super::lifecycle::Inner;
+use super::runnable::{Runnable, Stage};
+use crate::Metrics;
+use crate::controller::Controller;
+use crate::health::{Checks, HealthServer, Reason};
+use crate::server::{Bound, MetricsServer, ServerError};
+
+/// The servers of a manager, to be started, and their addresses then.
+#[derive(Default)]
+pub(super) struct Servers {
+    metrics: OnceLock<SocketAddr>,
+    health: OnceLock<SocketAddr>,
+    pub(super) liveness: Checks,
+    pub(super) readiness: Checks,
+}
+
+/// What is to be served.
+#[derive(Default)]
+pub(super) struct Served {
+    pub(super) metrics: Option<MetricsServer>,
+    pub(super) health: Option<HealthServer>,
+}
+
+impl Servers {
+    /// As long as the manager has not come as far as to start what it runs, the process is not ready.
+    pub(super) fn new(manager: Weak<Inner>) -> Self {
+        let servers = Self::default();
+        servers.readiness.add("manager", move || std::future::ready(manager_check(manager.upgrade())));
+        servers
+    }
+
+    pub(super) fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.get().copied()
+    }
+
+    pub(super) fn health_address(&self) -> Option<SocketAddr> {
+        self.health.get().copied()
+    }
+
+    /// Takes the addresses; gives what serves on them.
+    pub(super) async fn bind(
+        &self,
+        served: Served,
+        metrics: &Metrics,
+        spawner: &bowline_clock::Spawner,
+    ) -> Result<Vec<Runnable>, ServerError> {
+        let mut runnables = Vec::new();
+        if let Some(server) = served.metrics
+            && let Some(bound) = server.bind(metrics, spawner).await?
+        {
+            let _is_first = self.metrics.set(bound.address());
+            runnables.push(serving("metrics server", bound));
+        }
+        if let Some(server) = served.health
+            && let Some(bound) = server.bind(&self.liveness, &self.readiness, spawner).await?
+        {
+            let _is_first = self.health.set(bound.address());
+            runnables.push(serving("health server", bound));
+        }
+        Ok(runnables)
+    }
+
+    /// From now on, what this controller waits for keeps the process from being ready.
+    pub(super) fn check_controller(&self, controller: &Controller) {
+        let name = format!("controller-{}", controller.name());
+        let controller = controller.clone();
+        self.readiness.add(name, move || std::future::ready(controller_check(&controller)));
+    }
+}
+
+fn serving(name: &str, bound: Bound) -> Runnable {
+    tracing::info!(address = %bound.address(), "the {name} listens");
+    let serve = |stop| async move {
+        bound.serve(stop).await;
+        Ok::<_, std::convert::Infallible>(())
+    };
+    Runnable::new(name, serve).in_stage(Stage::Server)
+}
+
+fn controller_check(controller: &Controller) -> Result<(), Reason> {
+    let waiting: Vec<_> = controller.waiting_for().iter().map(ToString::to_string).collect();
+    if waiting.is_empty() {
+        return Ok(());
+    }
+    Err(Reason::shown(format!("the controller {:?} waits for {}", controller.name(), waiting.join("; "))))
+}
+
+fn manager_check(manager: Option<Arc<Inner>>) -> Result<(), Reason> {
+    match manager {
+        Some(manager) => manager.check().map_err(Reason::shown),
+        None => Err(Reason::shown("the manager is gone")),
+    }
+}

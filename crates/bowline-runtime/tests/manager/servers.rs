@@ -1,0 +1,117 @@
+//! What a manager tells about itself on its sockets.
+
+use std::net::SocketAddr;
+
+use bowline_runtime::ClusterBuilder;
+use bowline_runtime::health::HealthServer;
+use bowline_runtime::server::{BindAddress, MetricsServer};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::world::{World, failure};
+
+fn anywhere() -> BindAddress {
+    "127.0.0.1:0".parse().expect("an address")
+}
+
+/// The status and all that follows.
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut socket = TcpStream::connect(address).await.expect("somebody listens");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.expect("answered");
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    (status, answer)
+}
+
+#[test]
+fn readiness_names_the_controller_that_waits_and_what_it_waits_for() {
+    World::run_in_real_time(|world| async move {
+        world.gate.decide(|call| match &*call.resource {
+            "secrets" => failure(403, "Forbidden", "secrets is forbidden: you may not"),
+            _ => bowline_apiserver::Verdict::Proceed,
+        });
+        let manager = world.builder().health_server(HealthServer::at(anywhere())).build().unwrap();
+        let maps = manager.controller::<ConfigMap>().run(world.reconciler("maps")).unwrap();
+        let secrets = manager.controller::<Secret>().run(world.reconciler("secrets")).unwrap();
+        let start = world.start(&manager);
+        world.until("the other is ready", || maps.is_ready() && !secrets.waiting_for().is_empty()).await;
+        let address = manager.health_address().unwrap();
+        assert_eq!(get(address, "/healthz").await.0, 200);
+        let is_refused =
+            || secrets.waiting_for().iter().any(|waiting| waiting.to_string().contains("forbidden"));
+        world.until("it was refused", is_refused).await;
+        let (status, text) = get(address, "/readyz?verbose").await;
+        assert_eq!(status, 500);
+        assert!(text.contains("[+]controller-configmap ok"), "{text}");
+        assert!(text.contains("[+]manager ok"), "{text}");
+        assert!(text.contains("[-]controller-secret failed"), "{text}");
+        assert!(text.contains("waits for") && text.contains("secrets is forbidden: you may not"), "{text}");
+        assert_eq!(get(address, "/readyz?exclude=controller-secret").await.0, 200);
+        world.gate.heal();
+        manager.ready().await.unwrap();
+        assert_eq!(get(address, "/readyz").await.0, 200);
+        manager.stop();
+        start.await.unwrap().unwrap();
+        assert!(TcpStream::connect(address).await.is_err(), "the server has stopped");
+    });
+}
+
+#[test]
+fn a_manager_whose_server_is_away_is_alive_but_not_ready() {
+    World::run_in_real_time(|world| async move {
+        world.gate.decide(|_| bowline_apiserver::Verdict::Disconnect);
+        let builder = world.builder().cluster(ClusterBuilder::cached::<ConfigMap>);
+        let manager = builder.health_server(HealthServer::at(anywhere())).build().unwrap();
+        let start = world.start(&manager);
+        world.until("it listens", || manager.health_address().is_some()).await;
+        let address = manager.health_address().unwrap();
+        world.until("informers have been asked for", || world.gate.watches("configmaps") > 0).await;
+        let (status, text) = get(address, "/readyz?verbose").await;
+        assert_eq!((status, get(address, "/healthz").await.0), (500, 200));
+        assert!(
+            text.contains("[-]manager failed") && text.contains("it waits for informers: configmaps (v1)"),
+            "{text}"
+        );
+        manager.readiness().add("mine", || async { Err::<(), _>("a secret reason") });
+        let (_, text) = get(address, "/readyz?verbose").await;
+        assert!(text.contains("[-]mine failed: reason withheld"), "{text}");
+        manager.stop();
+        start.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn metrics_tell_of_controllers() {
+    World::run_in_real_time(|world| async move {
+        world.create("a").await;
+        let election = bowline_runtime::leader_election::LeaderElection::new("default", "operator");
+        let builder = world.builder().metrics_server(MetricsServer::at(anywhere())).leader_election(election);
+        let manager = builder.build().unwrap();
+        manager.controller::<ConfigMap>().run(world.reconciler("maps")).unwrap();
+        let start = world.start(&manager);
+        manager.ready().await.unwrap();
+        world.until("it reconciled", || world.record.has("maps reconciles a")).await;
+        let (status, text) = get(manager.metrics_address().unwrap(), "/metrics").await;
+        assert_eq!(status, 200);
+        assert!(text.contains("controller_runtime_reconcile_total{controller=\"configmap\""), "{text}");
+        manager.stop();
+        start.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_and_everything_stops() {
+    World::run_in_real_time(|world| async move {
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = taken.local_addr().unwrap();
+        let server = MetricsServer::at(address.to_string().parse().unwrap());
+        let manager = world.builder().metrics_server(server).build().unwrap();
+        manager.add(world.noting("elected")).unwrap();
+        let error = manager.start().await.unwrap_err().to_string();
+        assert!(error.contains(&address.to_string()) && error.contains("metrics"), "{error}");
+        assert_eq!(world.record.lines(), [""; 0]);
+    });
+}

@@ -1,0 +1,183 @@
+//! A server in a simulation whose requests can be held up, managers on it, and a record of what happened in which order.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_clock::{Clock, Scope, Simulation, Task};
+use bowline_machinery::Status;
+use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::{Action, Context, Manager, ManagerBuilder, ManagerError, Request, Runnable};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::json;
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// Decides what becomes of a request.
+type Decide = Box<dyn FnMut(&Call) -> Verdict + Send>;
+
+/// What the server was asked, and what it says to that.
+#[derive(Clone, Default)]
+pub(crate) struct Gate {
+    decide: Arc<Mutex<Option<Decide>>>,
+    calls: Arc<Mutex<Vec<Call>>>,
+}
+
+impl Hook for Gate {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        self.calls.lock().expect("nobody panics with it").push(call.clone());
+        let mut decide = self.decide.lock().expect("nobody panics with it");
+        let verdict = decide.as_mut().map(|decide| decide(call)).unwrap_or_default();
+        Box::pin(std::future::ready(verdict))
+    }
+}
+
+impl Gate {
+    /// From now on this decides.
+    pub(crate) fn decide(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
+        *self.decide.lock().expect("nobody panics with it") = Some(Box::new(decide));
+    }
+
+    /// From now on everything passes.
+    pub(crate) fn heal(&self) {
+        *self.decide.lock().expect("nobody panics with it") = None;
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.calls.lock().expect("nobody panics with it").clone()
+    }
+
+    /// How many watches of a resource were asked for.
+    pub(crate) fn watches(&self, resource: &str) -> usize {
+        let calls = self.calls.lock().expect("nobody panics with it");
+        calls.iter().filter(|call| call.verb == Verb::Watch && call.resource == resource).count()
+    }
+}
+
+pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Verdict {
+    Verdict::Fail(Status::failure(code, reason, message))
+}
+
+/// A server in a simulation.
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) client: Client,
+    pub(crate) gate: Gate,
+    pub(crate) record: Record,
+    pub(crate) scope: Scope,
+}
+
+impl World {
+    pub(crate) fn run<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
+        Simulation::new(seed).run(|clock| test(Self::new(clock)));
+    }
+
+    /// The same in real time, for tests with sockets.
+    pub(crate) fn run_in_real_time<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        runtime.expect("a runtime can be made").block_on(async { test(Self::new(Clock::real())).await });
+    }
+
+    fn new(clock: Clock) -> Self {
+        let gate = Gate::default();
+        let server = ApiServer::builder().clock(clock.clone()).hook(gate.clone()).build();
+        let client = Client::new(server.expect("it can be built"), "default");
+        let scope = clock.scope("test");
+        Self { clock, client, gate, record: Record::default(), scope }
+    }
+
+    pub(crate) fn builder(&self) -> ManagerBuilder {
+        Manager::builder(&self.scope.spawner(), self.client.clone())
+    }
+
+    pub(crate) fn manager(&self) -> Manager {
+        self.builder().build().expect("defaults are valid")
+    }
+
+    /// One of several replicas.
+    pub(crate) fn replica(&self, identity: &str) -> Manager {
+        let election = LeaderElection::new("default", "operator").identity(identity);
+        self.builder().leader_election(election).build().expect("defaults are valid")
+    }
+
+    /// Starts a manager beside the test.
+    pub(crate) fn start(&self, manager: &Manager) -> Task<Result<(), ManagerError>> {
+        let manager = manager.clone();
+        self.scope.spawn("start", async move { manager.start().await })
+    }
+
+    pub(crate) fn maps(&self) -> Api<ConfigMap> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub(crate) async fn create(&self, name: &str) {
+        let map = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a config map");
+        self.maps().create(&PostParams::default(), &map).await.expect("created");
+    }
+
+    pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        for _ in 0..10_000 {
+            if is_so() {
+                return;
+            }
+            self.clock.sleep(Duration::from_millis(20)).await;
+        }
+        panic!("waited for too long until {what}; so far: {:?}", self.record.lines());
+    }
+
+    pub(crate) async fn settle(&self) {
+        self.clock.sleep(SECOND / 2).await;
+    }
+
+    /// A runnable that writes down when it begins and ends.
+    pub(crate) fn noting(&self, name: &'static str) -> Runnable {
+        let record = self.record.clone();
+        Runnable::new(name, move |cancelled| async move {
+            record.add(format!("{name} begins"));
+            cancelled.cancelled().await;
+            record.add(format!("{name} ends"));
+            Ok::<_, std::io::Error>(())
+        })
+    }
+
+    /// A reconciler that writes down what it reconciles.
+    pub(crate) fn reconciler(
+        &self,
+        name: &'static str,
+    ) -> impl Fn(Context, Request) -> std::future::Ready<bowline_runtime::Result<Action>> + Clone + use<>
+    {
+        let record = self.record.clone();
+        move |_, request| {
+            record.add(format!("{name} reconciles {}", request.name()));
+            std::future::ready(Ok(Action::done()))
+        }
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Record(Arc<Mutex<Vec<String>>>);
+
+impl Record {
+    pub(crate) fn add(&self, line: impl Into<String>) {
+        self.lock().push(line.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn has(&self, line: &str) -> bool {
+        self.lock().iter().any(|is| is == line)
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().expect("nobody panics with it")
+    }
+}

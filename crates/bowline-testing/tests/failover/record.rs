@@ -1,0 +1,270 @@
+//! What the server saw: who wrote what, from when to when, and who had the lease. And what must hold of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bowline_apiserver::{Call, Hook, HookFuture, Verb, Verdict};
+use bowline_clock::{Clock, Instant, Rng};
+
+/// What the user agents of replicas begin with; their identity follows.
+pub(crate) const AGENT: &str = "failover/";
+
+/// So much of the record is shown around what is wrong, on both sides.
+const AROUND: Duration = Duration::from_millis(700);
+
+/// A moment, on the clock that the record is kept by.
+pub(crate) type Moment = Duration;
+
+/// A request that writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) identity: String,
+    pub(crate) verb: String,
+    /// The name of the object.
+    pub(crate) object: String,
+    pub(crate) start: Moment,
+    /// When it was done; none if it did nothing, or not yet.
+    pub(crate) end: Option<Moment>,
+}
+
+/// All that happened in one namespace, each in the order of its start.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Story {
+    /// Through fenced clients.
+    pub(crate) writes: Vec<Write>,
+    /// Of the lease.
+    pub(crate) leases: Vec<Write>,
+    /// How often the lease was read, and by whom.
+    pub(crate) reads: BTreeMap<String, usize>,
+}
+
+/// A write by a process that was frozen between its last look at the fence and the moment at which it sent.
+pub(crate) type Stray = Write;
+
+impl Story {
+    /// Who wrote last, and how often since they began.
+    pub(crate) fn writer(&self) -> Option<(&str, usize)> {
+        let last = self.writes.iter().rev().find(|write| write.end.is_some())?;
+        Some((&last.identity, self.count(&last.identity)))
+    }
+
+    /// How many writes of somebody were done.
+    pub(crate) fn count(&self, identity: &str) -> usize {
+        self.writes.iter().filter(|write| write.identity == identity && write.end.is_some()).count()
+    }
+
+    /// How long nobody had the lease: from the last renewal of one leader until another had it.
+    ///
+    /// # Errors
+    /// A sentence, when one of them never had it.
+    pub(crate) fn takeover(&self, from: &str, to: &str) -> Result<Duration, String> {
+        let by = |identity: &str| {
+            let identity = identity.to_owned();
+            self.leases.iter().filter(move |lease| lease.identity == identity).filter_map(|lease| lease.end)
+        };
+        let taken = by(to).min().ok_or_else(|| format!("{to} never had the lease"))?;
+        let renewed = by(from).filter(|end| *end <= taken).max();
+        let renewed = renewed.ok_or_else(|| format!("{from} never had the lease"))?;
+        Ok(taken.saturating_sub(renewed))
+    }
+
+    /// That no two wrote in the same span of time, where the span of a replica is from the start of its first write to the
+    /// end of its last, and that nobody wrote before they had the lease.
+    ///
+    /// `thawed` says since when those that were frozen go on, which is after another one led. What they sent since is set
+    /// aside and returned: one request for each object at most, for each worker has one object. Anything more is wrong.
+    ///
+    /// # Errors
+    /// What is wrong, with what happened around it.
+    pub(crate) fn check(&self, thawed: &BTreeMap<String, Moment>) -> Result<Vec<Stray>, String> {
+        let is_stray =
+            |write: &&Write| thawed.get(&write.identity).is_some_and(|thawed| *thawed <= write.start);
+        let strays: Vec<Stray> = self.writes.iter().filter(is_stray).cloned().collect();
+        let mut sent = BTreeSet::new();
+        for stray in &strays {
+            if !sent.insert((&stray.identity, &stray.object)) {
+                return Err(self.around(
+                    stray.start,
+                    &format!(
+                        "{} went on after it was frozen, and wrote {} more than once",
+                        stray.identity, stray.object
+                    ),
+                ));
+            }
+        }
+        let mut spans: BTreeMap<&str, (Moment, Moment)> = BTreeMap::new();
+        for write in self.writes.iter().filter(|write| !is_stray(write)) {
+            let end = write.end.unwrap_or(write.start);
+            let span = spans.entry(&write.identity).or_insert((write.start, end));
+            *span = (span.0.min(write.start), span.1.max(end));
+        }
+        let mut order: Vec<_> = spans.into_iter().collect();
+        order.sort_by_key(|(_, span)| *span);
+        for pair in order.windows(2) {
+            let ((before, (_, end)), (after, (start, _))) = (pair[0], pair[1]);
+            if start <= end {
+                let what = format!("{after} wrote from {start:?} on, {before} until {end:?}");
+                return Err(self.around(start, &what));
+            }
+        }
+        for (identity, (start, _)) in order {
+            let taken = self.leases.iter().find(|lease| lease.identity == identity && lease.end.is_some());
+            if taken.is_none_or(|lease| start <= lease.start) {
+                return Err(self.around(start, &format!("{identity} wrote before it had the lease")));
+            }
+        }
+        Ok(strays)
+    }
+
+    /// A sentence, and the record around a moment.
+    fn around(&self, moment: Moment, what: &str) -> String {
+        let mut text = format!("{what}\n");
+        let mut near: Vec<_> = self
+            .writes
+            .iter()
+            .chain(&self.leases)
+            .filter(|write| {
+                write.start <= moment + AROUND && moment <= write.end.unwrap_or(write.start) + AROUND
+            })
+            .collect();
+        near.sort_by_key(|write| write.start);
+        for Write { identity, verb, object, start, end } in near {
+            let end = end.map_or_else(|| "nothing done".to_owned(), |end| format!("{end:?}"));
+            let _ = writeln!(text, "  {start:?} .. {end}: {identity} {verb} {object}");
+        }
+        text
+    }
+}
+
+/// The record of an embedded server, by namespace. A clone is the same one.
+#[derive(Clone)]
+pub(crate) struct Record {
+    clock: Clock,
+    /// Requests take a random while, so that some are always under way.
+    rng: Rng,
+    stories: Arc<Mutex<BTreeMap<String, Story>>>,
+}
+
+impl Record {
+    pub(crate) fn new(clock: &Clock, rng: &Rng) -> Self {
+        Self { clock: clock.clone(), rng: rng.fork(), stories: Arc::default() }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now().since(Instant::ZERO)
+    }
+
+    /// Looks at what happened in a namespace so far.
+    pub(crate) fn read<T>(&self, namespace: &str, look: impl FnOnce(&Story) -> T) -> T {
+        look(self.stories().entry(namespace.to_owned()).or_default())
+    }
+
+    fn stories(&self) -> MutexGuard<'_, BTreeMap<String, Story>> {
+        self.stories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with what was written by that call's kind, if it is a replica that calls.
+    fn tell(&self, call: &Call, tell: impl FnOnce(&mut Vec<Write>, &str)) {
+        let Some(identity) = call.user_agent.strip_prefix(AGENT) else { return };
+        let mut stories = self.stories();
+        let story = stories.entry(call.namespace.clone().unwrap_or_default()).or_default();
+        match (call.resource.as_str(), call.verb) {
+            ("leases", Verb::Get) => *story.reads.entry(identity.to_owned()).or_default() += 1,
+            (_, Verb::Get | Verb::List | Verb::Watch) | ("events", _) => {}
+            ("leases", _) => tell(&mut story.leases, identity),
+            _ => tell(&mut story.writes, identity),
+        }
+    }
+}
+
+impl Hook for Record {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        Box::pin(async move {
+            let start = self.now();
+            self.tell(call, |writes, identity| {
+                writes.push(Write {
+                    identity: identity.to_owned(),
+                    verb: format!("{:?}", call.verb),
+                    object: call.name.clone().unwrap_or_default(),
+                    start,
+                    end: None,
+                });
+            });
+            if call.resource == "configmaps" {
+                self.clock.sleep(Duration::from_millis(self.rng.range(0..8))).await;
+            }
+            Verdict::Proceed
+        })
+    }
+
+    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        let end = self.now();
+        self.tell(call, |writes, identity| {
+            let object = call.name.as_deref().unwrap_or_default();
+            // One object is written by one worker, which waits for the end of one request before the next.
+            let write = writes
+                .iter_mut()
+                .rev()
+                .find(|write| write.identity == identity && write.object == object && write.end.is_none());
+            if let Some(write) = write {
+                write.end = Some(end);
+            }
+        });
+        Box::pin(std::future::ready(Verdict::Proceed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Duration::from_millis(millis)
+    }
+
+    fn write(identity: &str, object: &str, start: u64, end: u64) -> Write {
+        let (identity, object) = (identity.to_owned(), object.to_owned());
+        Write { identity, verb: "Patch".to_owned(), object, start: at(start), end: Some(at(end)) }
+    }
+
+    fn story(writes: Vec<Write>) -> Story {
+        let leases =
+            vec![write("a", "lease", 0, 1), write("a", "lease", 30, 31), write("b", "lease", 50, 52)];
+        Story { writes, leases, reads: BTreeMap::new() }
+    }
+
+    #[test]
+    fn spans_of_different_replicas_that_touch_are_wrong_and_shown() {
+        let apart = story(vec![write("a", "x", 10, 12), write("a", "y", 11, 40), write("b", "x", 60, 61)]);
+        assert_eq!(apart.check(&BTreeMap::new()).unwrap().len(), 0);
+        assert_eq!(apart.takeover("a", "b"), Ok(at(21)));
+        let touching = story(vec![write("a", "x", 10, 12), write("a", "y", 11, 60), write("b", "x", 60, 61)]);
+        let wrong = touching.check(&BTreeMap::new()).unwrap_err();
+        assert!(wrong.starts_with("b wrote from 60ms on, a until 60ms\n"), "{wrong}");
+        assert!(wrong.contains("  11ms .. 60ms: a Patch y\n"), "{wrong}");
+        let back = story(vec![write("a", "x", 10, 12), write("b", "x", 60, 61), write("a", "x", 70, 71)]);
+        assert!(back.check(&BTreeMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_frozen_replica_may_send_one_request_per_object_after_it_went_on() {
+        let thawed = BTreeMap::from([("a".to_owned(), at(70))]);
+        let mut writes = vec![write("a", "x", 10, 12), write("b", "x", 60, 90), write("a", "x", 71, 72)];
+        writes.push(write("a", "y", 71, 72));
+        assert_eq!(story(writes.clone()).check(&thawed).unwrap().len(), 2);
+        writes.push(write("a", "x", 73, 74));
+        let wrong = story(writes).check(&thawed).unwrap_err();
+        assert!(wrong.starts_with("a went on after it was frozen, and wrote x more than once\n"), "{wrong}");
+        // Before it went on, it is no excuse.
+        let early = story(vec![write("a", "x", 10, 12), write("b", "x", 60, 61), write("a", "x", 65, 66)]);
+        assert!(early.check(&thawed).is_err());
+    }
+
+    #[test]
+    fn who_writes_before_it_has_the_lease_is_told_of() {
+        let wrong = story(vec![write("b", "x", 49, 50)]).check(&BTreeMap::new()).unwrap_err();
+        assert!(wrong.starts_with("b wrote before it had the lease\n"), "{wrong}");
+    }
+}
