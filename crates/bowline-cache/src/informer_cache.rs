@@ -279,9 +279,7 @@ impl InformerCache {
     /// What has not been listed yet of all informers that there are now, and why.
     #[must_use]
     pub fn not_synced(&self) -> Vec<NotSynced> {
-        let informers: Vec<_> =
-            self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect();
-        informers.iter().flat_map(|informer| informer.not_synced()).collect()
+        self.informers().iter().flat_map(|informer| informer.not_synced()).collect()
     }
 
     /// Each informer, by its kind, and what it did and has. Informers of one kind in several forms or namespaces come one

@@ -47,7 +47,8 @@ pub use report::{
 /// ```
 /// use bowline_runtime::debug::DebugPage;
 /// # fn example(cluster: bowline_runtime::Cluster, controller: bowline_runtime::Controller, request: http::request::Parts) {
-/// let page = DebugPage::new(cluster.clock(), vec![("main".to_owned(), cluster.clone())])
+/// let page = DebugPage::new(cluster.clock())
+///     .clusters(move || vec![("main".to_owned(), cluster.clone())])
 ///     .controllers(move || vec![controller.clone()]);
 /// let response: http::Response<bytes::Bytes> = page.respond(&request);
 /// # }
@@ -55,16 +56,32 @@ pub use report::{
 #[derive(Clone)]
 pub struct DebugPage {
     clock: Clock,
-    clusters: Vec<(String, Cluster)>,
-    controllers: Arc<dyn Fn() -> Vec<Controller> + Send + Sync>,
-    manager: Arc<dyn Fn() -> Option<ManagerReport> + Send + Sync>,
+    clusters: Ask<Vec<(String, Cluster)>>,
+    controllers: Ask<Vec<Controller>>,
+    manager: Ask<Option<ManagerReport>>,
 }
 
+/// What is asked anew for each request.
+type Ask<T> = Arc<dyn Fn() -> T + Send + Sync>;
+
 impl DebugPage {
-    /// A page about clusters, by names that are shown where there is more than one.
+    /// A page about nothing yet, on a clock.
     #[must_use]
-    pub fn new(clock: &Clock, clusters: Vec<(String, Cluster)>) -> Self {
-        Self { clock: clock.clone(), clusters, controllers: Arc::new(Vec::new), manager: Arc::new(|| None) }
+    pub fn new(clock: &Clock) -> Self {
+        Self {
+            clock: clock.clone(),
+            clusters: Arc::new(Vec::new),
+            controllers: Arc::new(Vec::new),
+            manager: Arc::new(|| None),
+        }
+    }
+
+    /// Whose informers and reconciles are shown: the clusters that there are now, by names that are shown where there is
+    /// more than one; asked each time. By default none.
+    #[must_use]
+    pub fn clusters(mut self, clusters: impl Fn() -> Vec<(String, Cluster)> + Send + Sync + 'static) -> Self {
+        self.clusters = Arc::new(clusters);
+        self
     }
 
     /// Which controllers there are now; asked each time. By default none.
@@ -84,7 +101,7 @@ impl DebugPage {
     /// All that there is to say, at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
-        collect::report(&self.clock, &self.clusters, &(self.controllers)(), (self.manager)())
+        collect::report(&self.clock, &(self.clusters)(), &(self.controllers)(), (self.manager)())
     }
 
     /// Answers a request, whatever its path is: the page, or what is wrong with the query.

@@ -226,7 +226,7 @@ fn a_manager_says_who_it_is_and_what_it_runs() {
 #[test]
 fn a_page_about_nothing_says_so() {
     World::run(|mut world| async move {
-        world.page = DebugPage::new(&world.clock, Vec::new());
+        world.page = DebugPage::new(&world.clock);
         let report = world.json("");
         assert!(report.get("manager").is_none());
         for part in ["attention", "controllers", "running", "informers", "reconciles"] {

@@ -62,9 +62,10 @@ impl World {
                 cluster.client().create(&map).await.expect("created");
             }
             clock.sleep(Duration::from_secs(90)).await;
-            let clusters = vec![("main".to_owned(), cluster)];
             let controllers: Vec<Controller> = vec![secrets, maps];
-            let page = DebugPage::new(&clock, clusters).controllers(move || controllers.clone());
+            let page = DebugPage::new(&clock)
+                .clusters(move || vec![("main".to_owned(), cluster.clone())])
+                .controllers(move || controllers.clone());
             test(Self { clock, page, _scope: scope }).await;
         });
     }
