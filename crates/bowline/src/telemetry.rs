@@ -192,6 +192,14 @@ impl Options {
         self.format = format;
         self
     }
+
+    /// Says whether they make sense, to who has them before logs are set up.
+    ///
+    /// # Errors
+    /// As [`init`], when they make none.
+    pub fn validate(&self) -> Result<(), TelemetryError> {
+        self.level.parse::<Directives>().map(drop)
+    }
 }
 
 impl Default for Options {

@@ -10,7 +10,7 @@ use bowline_clock::Spawner;
 use super::Manager;
 use super::connection::Connection;
 use super::error::ManagerError;
-use super::lifecycle::{Inner, Parts};
+use super::lifecycle::{Inner, Kept, Parts};
 use super::servers::Served;
 use crate::health::HealthServer;
 use crate::leader_election::{Elector, LeaderElection};
@@ -34,6 +34,7 @@ pub struct ManagerBuilder {
     webhook: WebhookOptions,
     signals: Option<Signals>,
     served: Served,
+    kept: Vec<Kept>,
 }
 
 /// Who is told of new leaders.
@@ -96,6 +97,7 @@ impl ManagerBuilder {
             webhook: WebhookOptions::default(),
             signals: None,
             served: Served::default(),
+            kept: Vec::new(),
         }
     }
 
@@ -168,6 +170,13 @@ impl ManagerBuilder {
         self
     }
 
+    /// Keeps something until the manager and all its clones are gone: the scope that its spawner is of, or what ends the logs of
+    /// a program. Default: nothing.
+    pub fn keep(mut self, value: impl Send + Sync + 'static) -> Self {
+        self.kept.push(Box::new(value));
+        self
+    }
+
     /// Makes the manager. Nothing is asked of the API server before it is [started](Manager::start).
     ///
     /// # Errors
@@ -201,6 +210,7 @@ impl ManagerBuilder {
                 webhook: self.webhook,
                 signals: self.signals,
                 served: self.served,
+                kept: self.kept,
             }),
         })
     }

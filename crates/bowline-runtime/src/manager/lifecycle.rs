@@ -1,5 +1,6 @@
 //! From start to stop: what begins when, what ends when, and what went wrong meanwhile.
 
+use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,8 +55,10 @@ pub(super) struct Inner {
     groups: Groups,
     election: Scope,
     state: Mutex<State>,
-    /// Last: tasks end when everything else is gone.
+    /// After the rest: tasks end when everything else is gone.
     scope: Scope,
+    /// Last: the scope that all of it is in may be among it.
+    _kept: Vec<Kept>,
 }
 
 /// What a manager is made of.
@@ -68,7 +71,11 @@ pub(super) struct Parts {
     pub(super) webhook: WebhookOptions,
     pub(super) signals: Option<Signals>,
     pub(super) served: Served,
+    pub(super) kept: Vec<Kept>,
 }
+
+/// Something that lives as long as the manager.
+pub(super) type Kept = Box<dyn Any + Send + Sync>;
 
 struct State {
     phase: Phase,
@@ -161,6 +168,7 @@ impl Inner {
             election: parts.scope.scope("election"),
             state: Mutex::new(state),
             scope: parts.scope,
+            _kept: parts.kept,
         })
     }
 
