@@ -34,6 +34,7 @@ pub struct ManagerBuilder {
     webhook: WebhookOptions,
     signals: Option<Signals>,
     served: Served,
+    span: tracing::Span,
     kept: Vec<Kept>,
 }
 
@@ -97,6 +98,7 @@ impl ManagerBuilder {
             webhook: WebhookOptions::default(),
             signals: None,
             served: Served::default(),
+            span: tracing::Span::none(),
             kept: Vec::new(),
         }
     }
@@ -163,6 +165,13 @@ impl ManagerBuilder {
         self
     }
 
+    /// What is logged by runnables is inside of this span, for what is true of all of it; see
+    /// [`ClusterBuilder::span`]. Default: no span.
+    pub fn span(mut self, span: tracing::Span) -> Self {
+        self.span = span;
+        self
+    }
+
     /// A signal stops the manager gracefully; a second one ends the process at once, with status 1. Default: signals are
     /// somebody else's business.
     pub fn signals(mut self, signals: Signals) -> Self {
@@ -188,7 +197,7 @@ impl ManagerBuilder {
         let clock = self.spawner.clock().clone();
         let ways = self.connection.make(&clock, &self.metrics)?;
         let scope = self.spawner.scope("manager");
-        let mut cluster = Cluster::builder(&scope.spawner(), ways.kube.clone());
+        let mut cluster = Cluster::builder(&scope.spawner(), ways.kube.clone()).span(self.span);
         let mut elector = None;
         if let Some(election) = self.election {
             let mut candidate: Elector = election.build(ways.lease.clone(), &clock)?;

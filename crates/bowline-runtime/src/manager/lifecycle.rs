@@ -11,8 +11,10 @@ use bowline_clock::{Clock, Instant, Scope, panic_message};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::builder::WebhookOptions;
+use super::connection::Connection;
 use super::error::{Failure, ManagerError};
 use super::runnable::{Runnable, Stage};
 use super::servers::{Served, Servers};
@@ -20,7 +22,7 @@ use super::stages::{Door, Groups};
 use crate::controller::{Controller, Duty};
 use crate::leader_election::Elector;
 use crate::server::ServerError;
-use crate::{Cluster, Error, Signals};
+use crate::{Cluster, ClusterBuilder, Error, Signals};
 
 /// How long what is told to end at once may take for that.
 const MOMENT: Duration = Duration::from_secs(5);
@@ -190,16 +192,36 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn add_cluster(&self, name: String, cluster: &Cluster) -> Result<(), ManagerError> {
+    pub(super) fn add_cluster(&self, name: String, builder: ClusterBuilder) -> Result<Cluster, ManagerError> {
         let mut state = self.accepting(|| format!("the cluster {name:?}"))?;
         if state.clusters.iter().any(|(taken, _)| *taken == name) {
             return Err(ManagerError::ClusterTaken { name });
         }
+        let builder = match &self.elector {
+            Some(elector) if !builder.is_fenced() => {
+                let fenced = elector.fence().client(builder.kube().clone());
+                builder.fenced(fenced)
+            }
+            _ => builder,
+        };
+        let cluster = builder.build()?;
         state.clusters.push((name, cluster.clone()));
         if state.open >= Some(Door::Cache) {
             cluster.start();
         }
-        Ok(())
+        Ok(cluster)
+    }
+
+    /// The beginning of a further cluster.
+    pub(super) fn connect(&self, connection: Connection) -> Result<ClusterBuilder, ManagerError> {
+        let metrics = self.cluster.metrics();
+        let ways = connection.make(self.clock(), metrics)?;
+        let builder = Cluster::builder(&self.scope.spawner(), ways.kube.clone());
+        let builder = builder.metrics(metrics.clone()).span(self.cluster.span().clone());
+        Ok(match &self.elector {
+            Some(elector) => builder.fenced(ways.fenced(elector.fence())),
+            None => builder,
+        })
     }
 
     pub(super) fn controllers(&self) -> Vec<Controller> {
@@ -353,10 +375,11 @@ impl Inner {
         };
         let duty = Duty { go, stop: group.stop(), now: group.now().clone() };
         let name = runnable.name().to_owned();
+        let task = name.clone();
         let inner = Arc::downgrade(self);
         let stage = runnable.stage();
         tracing::debug!(runnable = name, %stage, "starting");
-        group.run(&name.clone(), async move {
+        let run = async move {
             let outcome =
                 AssertUnwindSafe(runnable.run(duty, begun.unwrap_or_default())).catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|panic| {
@@ -367,7 +390,8 @@ impl Inner {
                 (Err(error), Some(inner)) => inner.fail(&name, error),
                 (Err(error), None) => tracing::error!(runnable = name, %error, "a runnable failed"),
             }
-        });
+        };
+        group.run(&task, run.instrument(self.cluster.span().clone()));
     }
 
     /// Something failed: all is to end.
