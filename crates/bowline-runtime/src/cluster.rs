@@ -40,6 +40,7 @@ struct Inner {
     metrics: Metrics,
     journal: Journal,
     events: Broadcaster,
+    span: tracing::Span,
 }
 
 /// Options of a [`Cluster`].
@@ -53,6 +54,7 @@ pub struct ClusterBuilder {
     cached: Vec<Declare>,
     metrics: Metrics,
     events: Option<BroadcasterBuilder>,
+    span: tracing::Span,
 }
 
 /// Tells a client of a kind that is cached, and gives what keeps its informer.
@@ -90,6 +92,7 @@ impl Cluster {
             cache: CacheOptions::new(),
             metrics: Metrics::default(),
             events: None,
+            span: tracing::Span::none(),
         }
     }
 
@@ -147,6 +150,11 @@ impl Cluster {
         K: kube::Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
     {
         Controller::builder(self).for_()
+    }
+
+    /// What controllers do is inside of this.
+    pub(crate) fn span(&self) -> &tracing::Span {
+        &self.inner.span
     }
 
     /// Whether both are the same cluster.
@@ -256,6 +264,25 @@ impl ClusterBuilder {
         self
     }
 
+    /// What is logged by controllers is inside of this span, for what is true of all of it. Default: no span.
+    ///
+    /// Reconciles are below it, too. Where traces are exported, they are then parts of one trace, which lasts as long as
+    /// the span: rather put such things into the exporter's resource.
+    pub fn span(mut self, span: tracing::Span) -> Self {
+        self.span = span;
+        self
+    }
+
+    /// Whether somebody chose the way of who needs leadership.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.is_some()
+    }
+
+    /// The client that everything else is to stand on.
+    pub(crate) fn kube(&self) -> &kube::Client {
+        &self.kube
+    }
+
     /// Makes the cluster. Nothing is read from the API server before it is started.
     ///
     /// # Errors
@@ -282,6 +309,7 @@ impl ClusterBuilder {
                 metrics: self.metrics,
                 journal: Journal::default(),
                 events,
+                span: self.span,
             }),
         })
     }

@@ -130,6 +130,15 @@ impl LeaderElection {
     /// # Errors
     /// When the options make no sense.
     pub fn build(self, kube: kube::Client, clock: &Clock) -> Result<Elector, ElectionError> {
+        self.validate()?;
+        Ok(Elector::new(self, kube, clock))
+    }
+
+    /// Says whether the options make sense, to who has them before there is a client.
+    ///
+    /// # Errors
+    /// When they make none.
+    pub fn validate(&self) -> Result<(), ElectionError> {
         let election = self.to_string();
         for (what, is_empty) in [
             ("the namespace of the lease", self.namespace.is_empty()),
@@ -150,7 +159,7 @@ impl LeaderElection {
         if renew <= retry.mul_f64(JITTER) {
             return Err(ElectionError::RenewalNotLongerThanRetries { election, renew, retry });
         }
-        Ok(Elector::new(self, kube, clock))
+        Ok(())
     }
 }
 

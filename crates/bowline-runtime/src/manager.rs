@@ -26,7 +26,7 @@ use crate::controller::{Controller, ControllerBuilder, Home};
 use crate::health::Checks;
 use crate::leader_election::Elector;
 use crate::reconciler::IntoReconciler;
-use crate::{Client, Cluster, Metrics, Recorder};
+use crate::{Client, Cluster, ClusterBuilder, Metrics, Recorder};
 
 /// Runs controllers and whatever else an operator consists of, in one process, as one of several replicas.
 ///
@@ -107,16 +107,36 @@ impl Manager {
         self.inner.add(runnable.into())
     }
 
+    /// The beginning of a further cluster, to be given options and then [added](Self::add_cluster). It counts where the
+    /// manager's own does; the clients of its controllers that need leadership are behind the manager's fence.
+    ///
+    /// # Errors
+    /// When the configuration names no server that can be talked to.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connect(&self, connection: impl Into<Connection>) -> Result<ClusterBuilder, ManagerError> {
+        self.inner.connect(connection.into())
+    }
+
     /// Adds a further cluster: its informers start with those of the manager's own, and stop with them. Controllers of it may
     /// be [added](Self::add), and those of others may [watch](crate::source::KindSource::in_cluster) what is on it.
     ///
-    /// The fence of the leader election is that of the manager's own cluster: controllers of this one that need leadership
-    /// run only on the leader, and are stopped when the lease is lost, but their writes are not checked one by one.
+    /// ```no_run
+    /// # fn example(manager: bowline_runtime::Manager, config: kube::Config) -> bowline_runtime::Result<()> {
+    /// let hub = manager.add_cluster("hub", manager.connect(config)?)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// When the manager stops or has stopped, or has a cluster of that name.
-    pub fn add_cluster(&self, name: impl Into<String>, cluster: &Cluster) -> Result<(), ManagerError> {
-        self.inner.add_cluster(name.into(), cluster)
+    /// When the manager stops or has stopped, or has a cluster of that name; as [`ClusterBuilder::build`].
+    pub fn add_cluster(
+        &self,
+        name: impl Into<String>,
+        builder: ClusterBuilder,
+    ) -> Result<Cluster, ManagerError> {
+        self.inner.add_cluster(name.into(), builder)
     }
 
     /// The manager's own cluster.

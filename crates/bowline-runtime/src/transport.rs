@@ -10,6 +10,7 @@
 
 mod connection;
 mod deadline;
+mod pace;
 mod pool;
 mod proxy;
 mod request;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_clock::Clock;
+use bowline_workqueue::Bucket;
 use http::HeaderValue;
 use http::uri::Authority;
 use kube::client::middleware::{AuthLayer, BaseUriLayer, ExtraHeadersLayer};
@@ -35,6 +37,7 @@ use crate::leader_election::{Fence, Fenced};
 use crate::{BoxError, Metrics};
 use connection::Connector;
 use deadline::Deadline;
+use pace::{Pace, Paced};
 use pool::{Pool, PoolLimits};
 use retry::{Counts, Limits, Retry};
 
@@ -66,6 +69,7 @@ struct Inner {
     headers: ExtraHeadersLayer,
     namespace: String,
     counts: Option<Counts>,
+    pace: Option<Pace>,
     options: TransportOptions,
 }
 
@@ -92,7 +96,17 @@ impl Transport {
         let counts =
             options.metrics.as_ref().map(|metrics| Counts { retries: metrics.retries().clone(), host });
         let (base, namespace) = (config.base_uri_layer(), config.default_namespace.clone());
-        Ok(Self(Arc::new(Inner { pool, base, auth, headers, namespace, counts, options: options.clone() })))
+        let pace = options.rate.clone().map(|bucket| Pace::new(bucket, options.clock.clone()));
+        Ok(Self(Arc::new(Inner {
+            pool,
+            base,
+            auth,
+            headers,
+            namespace,
+            counts,
+            pace,
+            options: options.clone(),
+        })))
     }
 
     /// A client.
@@ -109,13 +123,14 @@ impl Transport {
     }
 
     fn make(&self, fence: Option<&Fence>) -> Client {
-        let Inner { pool, base, auth, headers, namespace, counts, options } = &*self.0;
+        let Inner { pool, base, auth, headers, namespace, counts, pace, options } = &*self.0;
         let clock = options.clock.clone();
         // The inner fence is the last thing before the connections. The outer one says in which term a request was begun,
         // and ends the pauses between two tries.
         let service = headers.layer(Fenced::new(pool.clone(), fence.cloned()));
         let service = base.layer(option_layer(auth.as_ref()).layer(service));
         let service = Deadline::new(service, options.response, pool.clone(), clock.clone());
+        let service = Paced::new(service, pace.clone());
         let limits = Limits { tries: options.tries, pauses: options.pauses };
         let service = Retry::new(service, limits, counts.clone(), clock);
         Client::new(Fenced::new(service, fence.cloned()), namespace.clone())
@@ -151,6 +166,7 @@ pub struct TransportOptions {
     tries: u32,
     pauses: Duration,
     requests: usize,
+    rate: Option<Bucket>,
     metrics: Option<Metrics>,
 }
 
@@ -164,6 +180,7 @@ impl TransportOptions {
             tries: 4,
             pauses: Duration::from_secs(30),
             requests: 128,
+            rate: None,
             metrics: None,
         }
     }
@@ -186,6 +203,13 @@ impl TransportOptions {
     /// its answer was read or dropped. Watches and others that last are not counted: there are as many as somebody reads.
     pub fn requests(mut self, limit: usize) -> Self {
         self.requests = limit.max(1);
+        self
+    }
+
+    /// How many requests may be sent in a second, all clients together; others wait for their turn, before the time that
+    /// their answer may take begins. No limit by default: API servers look after themselves, with priority and fairness.
+    pub fn rate(mut self, limit: Bucket) -> Self {
+        self.rate = Some(limit);
         self
     }
 

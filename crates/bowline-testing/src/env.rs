@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
-use bowline_clock::{Clock, Scope, Spawner};
-use bowline_runtime::{Client, Cluster, Controller};
+use bowline_clock::{Clock, Scope, Spawner, Task};
+use bowline_runtime::{Client, Cluster, Controller, Manager, ManagerError};
 
 pub use arm::Arm;
 pub use builder::TestEnvBuilder;
 pub use error::{EnvError, FinishError};
 pub use install::InstallError;
-pub use operator::{Controllers, RunError};
+pub use operator::{Assembled, Controllers, FunctionOf, Operator, RunError};
 pub use wait::WaitError;
 
 use plane::Plane;
@@ -30,9 +30,11 @@ use plane::Plane;
 /// How long tasks may take to end at the end of a test.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// An API server for one test, a namespace there that nobody else uses, and a [`Cluster`] to build an operator on.
+/// An API server for one test, a namespace there that nobody else uses, and a [`Manager`] with its [`Cluster`] to build an
+/// operator on.
 ///
-/// The cluster's cache has what is in that namespace, and what is in none, so that tests that share a server do not see
+/// The manager has no servers, no election, and listens to no signals, unless it is
+/// [told to](TestEnvBuilder::manager). The cluster's cache has what is in that namespace, and what is in none, so that tests that share a server do not see
 /// each other. Everything runs on one [clock](Self::clock), which may be a simulated one.
 ///
 /// [`finish`](Self::finish) ends the operator and takes away what the test left on a server that it shares. Dropped instead,
@@ -49,7 +51,7 @@ pub struct TestEnv {
 
 struct Inner {
     /// Before the scope, which ends what runs in it.
-    cluster: Cluster,
+    manager: Manager,
     client: Client,
     scope: Scope,
     namespace: String,
@@ -60,8 +62,10 @@ struct Inner {
 struct State {
     /// None when the environment is finished.
     plane: Option<Plane>,
-    /// Those that were started.
+    /// Those that were started without the manager.
     controllers: Vec<Controller>,
+    /// What the manager came to, if it was started.
+    manager: Option<Task<Result<(), ManagerError>>>,
 }
 
 impl TestEnv {
@@ -109,8 +113,14 @@ impl TestEnv {
 
     /// What operators are built on.
     #[must_use]
+    pub fn manager(&self) -> &Manager {
+        &self.inner.manager
+    }
+
+    /// The manager's cluster.
+    #[must_use]
     pub fn cluster(&self) -> &Cluster {
-        &self.inner.cluster
+        self.inner.manager.cluster()
     }
 
     /// A client for what the test itself does. What names no namespace is in that of the test, and reads ask the server: a
@@ -124,7 +134,7 @@ impl TestEnv {
     /// The client that everything else stands on. Its default namespace is that of the test.
     #[must_use]
     pub fn kube(&self) -> &kube::Client {
-        self.inner.cluster.kube()
+        self.cluster().kube()
     }
 
     /// The namespace that nobody else uses: by default `test` on a server of its own, `test-…` on one that is shared.
@@ -136,7 +146,7 @@ impl TestEnv {
     /// The clock of everything here.
     #[must_use]
     pub fn clock(&self) -> &Clock {
-        self.inner.cluster.clock()
+        self.cluster().clock()
     }
 
     /// Where a test spawns tasks of its own, which end with the environment.
@@ -172,9 +182,9 @@ impl TestEnv {
     /// # Errors
     /// [`FinishError`] when something is left. It is not tried again.
     pub async fn finish(&self) -> Result<(), FinishError> {
-        let (plane, controllers) = {
+        let (plane, controllers, manager) = {
             let mut state = self.inner.lock();
-            (state.plane.take(), std::mem::take(&mut state.controllers))
+            (state.plane.take(), std::mem::take(&mut state.controllers), state.manager.take())
         };
         // All of it, whatever goes wrong; what went wrong first is what is told.
         let mut outcome = Ok(());
@@ -182,7 +192,13 @@ impl TestEnv {
             let stopped = controller.stop().await;
             outcome = outcome.and(stopped.map(drop).map_err(FinishError::Controller));
         }
-        self.inner.cluster.stop().await;
+        self.manager().stop();
+        if let Some(manager) = manager
+            && let Ok(ended) = manager.await
+        {
+            outcome = outcome.and(ended.map_err(FinishError::Manager));
+        }
+        self.cluster().stop().await;
         let drained = self.inner.scope.drain(DRAIN).await;
         if !drained.is_clean() {
             outcome = outcome.and(Err(FinishError::Tasks { tasks: drained.left().to_vec() }));

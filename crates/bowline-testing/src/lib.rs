@@ -28,7 +28,8 @@ mod real;
 
 #[cfg(feature = "env")]
 pub use env::{
-    Arm, Controllers, EnvError, FinishError, InstallError, RunError, TestEnv, TestEnvBuilder, WaitError,
+    Arm, Assembled, Controllers, EnvError, FinishError, FunctionOf, InstallError, Operator, RunError,
+    TestEnv, TestEnvBuilder, WaitError,
 };
 pub use real::{
     Binaries, DetachError, DetachedControlPlane, DetachedError, RealControlPlane, RealControlPlaneBuilder,

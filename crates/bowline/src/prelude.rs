@@ -14,9 +14,9 @@ pub use bowline_clock::Clock;
 pub use bowline_machinery::ObjectKey;
 pub use bowline_runtime::ownership::{child, child_with_suffix};
 pub use bowline_runtime::{
-    Action, Client, Cluster, Context, Controller, Error, EventType, IgnoreErrors, Object, ObjectReconciler,
-    Patch, Reconciler, Recorder, Request, Result, Watch, conditions, finalizer, handler, ownership,
-    predicate, source, terminal,
+    Action, Client, Cluster, Context, Controller, Error, EventType, IgnoreErrors, Manager, Object,
+    ObjectReconciler, Patch, Reconciler, Recorder, Request, Result, Runnable, Watch, conditions, finalizer,
+    handler, ownership, predicate, source, terminal,
 };
 pub use kube::{CustomResource, CustomResourceExt, Resource, ResourceExt};
 pub use schemars::JsonSchema;

@@ -10,15 +10,11 @@
 //! missing, so that it does not matter how often it runs, nor what it missed. [`operator`] says when it is to run.
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
 
 use bowline::prelude::*;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
-
-/// So many Foos are worked on at once.
-pub const WORKERS: NonZero<usize> = NonZero::new(2).unwrap();
 
 /// So often every Foo is looked at once more, although nothing happened to it.
 pub const RESYNC: Duration = Duration::from_secs(30);
@@ -50,18 +46,13 @@ pub struct FooStatus {
 /// When to reconcile: whenever something happens to a Foo, or to a Deployment that a Foo controls.
 ///
 /// # Errors
-/// When the cluster has a controller of this name already.
-pub fn operator(cluster: &Cluster) -> Result<Controller> {
+/// When the manager has a controller of this name already, or has stopped.
+pub fn operator(manager: &Manager) -> Result<()> {
     // A resync shows every Deployment once more. One that is the same as before is no reason to do anything.
     let deployments = Watch::new(source::kind::<Deployment>(), handler::owner::<Foo>())
         .filter(predicate::resource_version_changed());
-    let controller = cluster
-        .controller::<Foo>()
-        .watches(deployments)
-        .resync(RESYNC)
-        .concurrency(WORKERS)
-        .build(reconcile)?;
-    Ok(controller)
+    manager.controller::<Foo>().watches(deployments).resync(RESYNC).run(reconcile)?;
+    Ok(())
 }
 
 /// Brings one Foo about: its Deployment, and what its status says of it. A Foo that is gone never gets here.

@@ -1,9 +1,9 @@
 //! An API server inside this process, with the kind Foo and an example of it.
 
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use bowline::args::ManagerFlags;
 use bowline::kube::api::{Api, PostParams};
 use bowline::prelude::*;
 use bowline_apiserver::{ApiServer, ServeOptions, Serving};
@@ -16,37 +16,46 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The server, for as long as this is there.
 pub(crate) struct Plane {
-    server: ApiServer,
     serving: Serving,
-    kubeconfig: PathBuf,
+    greeting: String,
+    _kubeconfig: Kubeconfig,
 }
 
 impl Plane {
-    /// On a free port of the loopback interface, with a kubeconfig that only this user can read.
-    pub(crate) async fn start() -> Result<Self> {
+    /// On a free port of the loopback interface, with a kubeconfig that only this user can read. The flags say from now on
+    /// that this is the cluster.
+    pub(crate) async fn start(flags: &mut ManagerFlags) -> Result<Self> {
         let server = ApiServer::builder().build()?;
-        fill(client_of(&server)).await?;
+        fill(bowline::kube::Client::new(server.clone(), "default")).await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let serving = server.serve(listener, ServeOptions::default())?;
         let name = format!("sample-controller-{}.kubeconfig", serving.address().port());
-        let kubeconfig = std::env::temp_dir().join(name);
-        serving.kubeconfig().write(&kubeconfig)?;
-        Ok(Self { server, serving, kubeconfig })
+        let kubeconfig = Kubeconfig(std::env::temp_dir().join(name));
+        serving.kubeconfig().write(&kubeconfig.0)?;
+        flags.kubeconfig = Some(kubeconfig.0.clone());
+        flags.leader_election_namespace.get_or_insert_with(|| "default".to_owned());
+        let greeting = greeting(serving.kubeconfig().server(), &kubeconfig.0.display().to_string());
+        Ok(Self { serving, greeting, _kubeconfig: kubeconfig })
     }
 
-    pub(crate) fn client(&self) -> bowline::kube::Client {
-        client_of(&self.server)
+    /// What is there, and what to try.
+    pub(crate) fn greeting(&self) -> &str {
+        &self.greeting
     }
 
     pub(crate) async fn stop(self) {
         self.serving.shutdown(PATIENCE).await;
-        // Somebody else may have removed it already.
-        let _ = std::fs::remove_file(self.kubeconfig);
     }
 }
 
-fn client_of(server: &ApiServer) -> bowline::kube::Client {
-    bowline::kube::Client::new(server.clone(), "default")
+/// The file, for as long as this is there.
+struct Kubeconfig(PathBuf);
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        // Somebody else may have removed it already.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 async fn fill(client: bowline::kube::Client) -> Result<()> {
@@ -58,13 +67,9 @@ async fn fill(client: bowline::kube::Client) -> Result<()> {
     Ok(())
 }
 
-/// What is there, and what to try.
-impl fmt::Display for Plane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (server, kubeconfig) = (self.serving.kubeconfig().server(), self.kubeconfig.display());
-        writeln!(
-            f,
-            r#"A Kubernetes API server listens on {server}. There is a Foo on it, and sample-controller; Ctrl-C stops both.
+fn greeting(server: &str, kubeconfig: &str) -> String {
+    format!(
+        r#"A Kubernetes API server listens on {server}. There is a Foo on it, and sample-controller; Ctrl-C stops both.
 
 Try, in another terminal:
   export KUBECONFIG={kubeconfig}
@@ -73,6 +78,5 @@ Try, in another terminal:
   kubectl delete deployment example-foo
   kubectl get events
 "#
-        )
-    }
+    )
 }

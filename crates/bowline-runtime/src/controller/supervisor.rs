@@ -8,6 +8,7 @@ use bowline_clock::{Scope, panic_message};
 use futures::FutureExt as _;
 use futures::future::{join, join_all};
 use tokio::sync::watch;
+use tracing::Instrument as _;
 
 use super::duty::Duty;
 use super::error::ControllerError;
@@ -152,6 +153,7 @@ async fn wait(
 }
 
 fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Result<(), ControllerError> {
+    let span = session.cluster().span();
     for number in 0..session.core().options.concurrency.get() {
         let (task, session) = (inner.task.0.clone(), session.clone());
         let worker = move || {
@@ -162,7 +164,7 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
             })
         };
         let mut next = worker()?;
-        workers.spawn(format!("worker {number}"), async move {
+        let worker = async move {
             // Reconciles that panic are caught where they run. What is left are futures that panic when they are dropped.
             while let Err(panic) = AssertUnwindSafe(next).catch_unwind().await {
                 let panic = panic_message(&*panic);
@@ -179,7 +181,8 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
                     }
                 }
             }
-        });
+        };
+        workers.spawn(format!("worker {number}"), worker.instrument(span.clone()));
     }
     Ok(())
 }

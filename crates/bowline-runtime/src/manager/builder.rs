@@ -10,7 +10,7 @@ use bowline_clock::Spawner;
 use super::Manager;
 use super::connection::Connection;
 use super::error::ManagerError;
-use super::lifecycle::{Inner, Parts};
+use super::lifecycle::{Inner, Kept, Parts};
 use super::servers::Served;
 use crate::health::HealthServer;
 use crate::leader_election::{Elector, LeaderElection};
@@ -34,6 +34,8 @@ pub struct ManagerBuilder {
     webhook: WebhookOptions,
     signals: Option<Signals>,
     served: Served,
+    span: tracing::Span,
+    kept: Vec<Kept>,
 }
 
 /// Who is told of new leaders.
@@ -96,6 +98,8 @@ impl ManagerBuilder {
             webhook: WebhookOptions::default(),
             signals: None,
             served: Served::default(),
+            span: tracing::Span::none(),
+            kept: Vec::new(),
         }
     }
 
@@ -161,10 +165,24 @@ impl ManagerBuilder {
         self
     }
 
+    /// What is logged by runnables is inside of this span, for what is true of all of it; see
+    /// [`ClusterBuilder::span`]. Default: no span.
+    pub fn span(mut self, span: tracing::Span) -> Self {
+        self.span = span;
+        self
+    }
+
     /// A signal stops the manager gracefully; a second one ends the process at once, with status 1. Default: signals are
     /// somebody else's business.
     pub fn signals(mut self, signals: Signals) -> Self {
         self.signals = Some(signals);
+        self
+    }
+
+    /// Keeps something until the manager and all its clones are gone: the scope that its spawner is of, or what ends the logs of
+    /// a program. Default: nothing.
+    pub fn keep(mut self, value: impl Send + Sync + 'static) -> Self {
+        self.kept.push(Box::new(value));
         self
     }
 
@@ -179,7 +197,7 @@ impl ManagerBuilder {
         let clock = self.spawner.clock().clone();
         let ways = self.connection.make(&clock, &self.metrics)?;
         let scope = self.spawner.scope("manager");
-        let mut cluster = Cluster::builder(&scope.spawner(), ways.kube.clone());
+        let mut cluster = Cluster::builder(&scope.spawner(), ways.kube.clone()).span(self.span);
         let mut elector = None;
         if let Some(election) = self.election {
             let mut candidate: Elector = election.build(ways.lease.clone(), &clock)?;
@@ -201,6 +219,7 @@ impl ManagerBuilder {
                 webhook: self.webhook,
                 signals: self.signals,
                 served: self.served,
+                kept: self.kept,
             }),
         })
     }

@@ -1,5 +1,6 @@
 //! From start to stop: what begins when, what ends when, and what went wrong meanwhile.
 
+use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +11,10 @@ use bowline_clock::{Clock, Instant, Scope, panic_message};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::builder::WebhookOptions;
+use super::connection::Connection;
 use super::error::{Failure, ManagerError};
 use super::runnable::{Runnable, Stage};
 use super::servers::{Served, Servers};
@@ -19,7 +22,7 @@ use super::stages::{Door, Groups};
 use crate::controller::{Controller, Duty};
 use crate::leader_election::Elector;
 use crate::server::ServerError;
-use crate::{Cluster, Error, Signals};
+use crate::{Cluster, ClusterBuilder, Error, Signals};
 
 /// How long what is told to end at once may take for that.
 const MOMENT: Duration = Duration::from_secs(5);
@@ -54,8 +57,10 @@ pub(super) struct Inner {
     groups: Groups,
     election: Scope,
     state: Mutex<State>,
-    /// Last: tasks end when everything else is gone.
+    /// After the rest: tasks end when everything else is gone.
     scope: Scope,
+    /// Last: the scope that all of it is in may be among it.
+    _kept: Vec<Kept>,
 }
 
 /// What a manager is made of.
@@ -68,7 +73,11 @@ pub(super) struct Parts {
     pub(super) webhook: WebhookOptions,
     pub(super) signals: Option<Signals>,
     pub(super) served: Served,
+    pub(super) kept: Vec<Kept>,
 }
+
+/// Something that lives as long as the manager.
+pub(super) type Kept = Box<dyn Any + Send + Sync>;
 
 struct State {
     phase: Phase,
@@ -161,6 +170,7 @@ impl Inner {
             election: parts.scope.scope("election"),
             state: Mutex::new(state),
             scope: parts.scope,
+            _kept: parts.kept,
         })
     }
 
@@ -182,16 +192,36 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn add_cluster(&self, name: String, cluster: &Cluster) -> Result<(), ManagerError> {
+    pub(super) fn add_cluster(&self, name: String, builder: ClusterBuilder) -> Result<Cluster, ManagerError> {
         let mut state = self.accepting(|| format!("the cluster {name:?}"))?;
         if state.clusters.iter().any(|(taken, _)| *taken == name) {
             return Err(ManagerError::ClusterTaken { name });
         }
+        let builder = match &self.elector {
+            Some(elector) if !builder.is_fenced() => {
+                let fenced = elector.fence().client(builder.kube().clone());
+                builder.fenced(fenced)
+            }
+            _ => builder,
+        };
+        let cluster = builder.build()?;
         state.clusters.push((name, cluster.clone()));
         if state.open >= Some(Door::Cache) {
             cluster.start();
         }
-        Ok(())
+        Ok(cluster)
+    }
+
+    /// The beginning of a further cluster.
+    pub(super) fn connect(&self, connection: Connection) -> Result<ClusterBuilder, ManagerError> {
+        let metrics = self.cluster.metrics();
+        let ways = connection.make(self.clock(), metrics)?;
+        let builder = Cluster::builder(&self.scope.spawner(), ways.kube.clone());
+        let builder = builder.metrics(metrics.clone()).span(self.cluster.span().clone());
+        Ok(match &self.elector {
+            Some(elector) => builder.fenced(ways.fenced(elector.fence())),
+            None => builder,
+        })
     }
 
     pub(super) fn controllers(&self) -> Vec<Controller> {
@@ -345,10 +375,11 @@ impl Inner {
         };
         let duty = Duty { go, stop: group.stop(), now: group.now().clone() };
         let name = runnable.name().to_owned();
+        let task = name.clone();
         let inner = Arc::downgrade(self);
         let stage = runnable.stage();
         tracing::debug!(runnable = name, %stage, "starting");
-        group.run(&name.clone(), async move {
+        let run = async move {
             let outcome =
                 AssertUnwindSafe(runnable.run(duty, begun.unwrap_or_default())).catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|panic| {
@@ -359,7 +390,8 @@ impl Inner {
                 (Err(error), Some(inner)) => inner.fail(&name, error),
                 (Err(error), None) => tracing::error!(runnable = name, %error, "a runnable failed"),
             }
-        });
+        };
+        group.run(&task, run.instrument(self.cluster.span().clone()));
     }
 
     /// Something failed: all is to end.

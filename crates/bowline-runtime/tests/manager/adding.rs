@@ -53,11 +53,10 @@ fn a_cluster_that_is_added_late_starts_at_once() {
         let manager = world.manager();
         let start = world.start(&manager);
         manager.elected().await;
-        let further = Cluster::builder(&world.scope.spawner(), world.client.clone());
-        let further = further.cached::<Secret>().build().unwrap();
-        manager.add_cluster("further", &further).unwrap();
-        world.until("it has listed", || further.cache().stats()[0].1.lists == 1).await;
-        let error = manager.add_cluster("further", &further).unwrap_err();
+        let further = || manager.connect(world.client.clone()).unwrap().cached::<Secret>();
+        let cluster = manager.add_cluster("further", further()).unwrap();
+        world.until("it has listed", || cluster.cache().stats()[0].1.lists == 1).await;
+        let error = manager.add_cluster("further", further()).unwrap_err();
         assert_eq!(error.to_string(), "the manager has a cluster \"further\" already");
         manager.stop();
         start.await.unwrap().unwrap();
@@ -78,7 +77,8 @@ fn nothing_is_added_while_it_stops_or_after() {
         assert!(matches!(error, ManagerError::Stopping { .. }), "{error}");
         let error = manager.controller::<ConfigMap>().run(world.reconciler("maps")).unwrap_err();
         assert!(error.to_string().contains("controller configmap cannot be added"), "{error}");
-        let error = manager.add_cluster("further", manager.cluster()).unwrap_err();
+        let further = manager.connect(world.client.clone()).unwrap();
+        let error = manager.add_cluster("further", further).unwrap_err();
         assert!(error.to_string().contains("the cluster \"further\" cannot be added"), "{error}");
         assert!(matches!(manager.ready().await, Err(ManagerError::Stopped)));
         assert_eq!(world.record.lines(), [""; 0]);
@@ -90,16 +90,16 @@ fn a_controller_of_a_cluster_that_nobody_starts_is_refused() {
     World::run(1, |world| async move {
         let manager = world.manager();
         let foreign = Cluster::new(&world.scope.spawner(), world.client.clone()).unwrap();
-        let build = |name: &str| {
-            Controller::builder(&foreign).for_::<ConfigMap>().named(name).build(world.reconciler("foreign"))
+        let build = |cluster: &Cluster, name: &str| {
+            Controller::builder(cluster).for_::<ConfigMap>().named(name).build(world.reconciler("foreign"))
         };
-        let error = manager.add(build("maps").unwrap()).unwrap_err();
+        let error = manager.add(build(&foreign, "maps").unwrap()).unwrap_err();
         assert!(
             error.to_string().contains("\"maps\" belongs to a cluster that is not this manager's"),
             "{error}"
         );
-        manager.add_cluster("foreign", &foreign).unwrap();
-        manager.add(build("more-maps").unwrap()).unwrap();
+        let known = manager.add_cluster("known", manager.connect(world.client.clone()).unwrap()).unwrap();
+        manager.add(build(&known, "more-maps").unwrap()).unwrap();
         world.create("a").await;
         let start = world.start(&manager);
         world.until("it is reconciled", || world.record.has("foreign reconciles a")).await;

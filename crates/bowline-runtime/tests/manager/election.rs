@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bowline_apiserver::Verb;
 use bowline_runtime::leader_election::{FenceClosed, LeaderElection};
-use bowline_runtime::{Action, Context, ManagerError, Request, Runnable};
+use bowline_runtime::{Action, Cluster, Context, Manager, ManagerError, Request, Runnable};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -83,9 +83,28 @@ fn what_needs_no_leadership_runs_on_every_replica() {
 
 #[test]
 fn a_lease_that_is_lost_in_the_middle_of_a_reconcile_stops_it_and_no_write_passes() {
+    lose_the_lease(|manager, _| manager.cluster().clone());
+}
+
+#[test]
+fn a_lost_lease_also_fences_the_controllers_of_further_clusters() {
+    lose_the_lease(|manager, world| {
+        manager
+            .add_cluster("further", manager.connect(world.client.clone()).expect("connected"))
+            .expect("added")
+    });
+    // One that the manager did not connect.
+    lose_the_lease(|manager, world| {
+        let builder = Cluster::builder(&world.scope.spawner(), world.client.clone());
+        manager.add_cluster("further", builder).expect("added")
+    });
+}
+
+fn lose_the_lease(cluster: impl FnOnce(&Manager, &World) -> Cluster) {
     World::run(1, |world| async move {
         world.create("a").await;
         let manager = world.replica("a");
+        let cluster = cluster(&manager, &world);
         let record = world.record.clone();
         let reconcile = move |ctx: Context, request: Request| {
             let record = record.clone();
@@ -106,17 +125,18 @@ fn a_lease_that_is_lost_in_the_middle_of_a_reconcile_stops_it_and_no_write_passe
                 Ok::<_, bowline_runtime::Error>(Action::done())
             }
         };
-        manager.controller::<ConfigMap>().run(reconcile).unwrap();
-        manager.add(world.noting("other").on_every_replica()).unwrap();
+        let controller = cluster.controller::<ConfigMap>().build(reconcile).expect("it can be built");
+        manager.add(controller).expect("it is the manager's");
+        manager.add(world.noting("other").on_every_replica()).expect("added");
         let start = world.start(&manager);
-        manager.ready().await.unwrap();
+        manager.ready().await.expect("it starts");
         world.clock.sleep(3 * SECOND).await;
         // Renewals fail from here on; other writes would pass.
         world.gate.decide(|call| match &*call.resource {
             "leases" => failure(500, "InternalError", "no leases today"),
             _ => bowline_apiserver::Verdict::Proceed,
         });
-        let error = start.await.unwrap().unwrap_err();
+        let error = start.await.expect("it ends").expect_err("the lease is lost");
         assert!(error.is_leadership_lost(), "{error}");
         assert!(error.to_string().contains("leader election lost: default/operator"), "{error}");
         assert!(error.to_string().contains("no leases today"), "{error}");

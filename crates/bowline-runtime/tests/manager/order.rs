@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_runtime::{Cluster, ClusterBuilder, ManagerError, Runnable, Stage};
+use bowline_runtime::{ClusterBuilder, ManagerError, Runnable, Stage};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::world::{SECOND, World, failure};
@@ -34,9 +34,8 @@ fn informers_of_all_clusters_list_before_anything_else_runs() {
     World::run(1, |world| async move {
         world.create("a").await;
         let manager = world.builder().cluster(ClusterBuilder::cached::<ConfigMap>).build().unwrap();
-        let further = Cluster::builder(&world.scope.spawner(), world.client.clone());
-        let further = further.cached::<Secret>().build().unwrap();
-        manager.add_cluster("further", &further).unwrap();
+        let further = manager.connect(world.client.clone()).unwrap().cached::<Secret>();
+        let further = manager.add_cluster("further", further).unwrap();
         // Both are slow to be listed: the server is away at first.
         world.gate.decide(|call| match &*call.resource {
             "configmaps" | "secrets" => failure(500, "InternalError", "not yet"),

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use bowline_runtime::transport::{self, RequestError, TransportError, TransportOptions};
+use bowline_runtime::transport::{self, RequestError, Transport, TransportError, TransportOptions};
+use bowline_workqueue::Bucket;
 use http::Request;
 use kube::Config;
 use kube::config::{AuthInfo, ExecConfig};
@@ -34,6 +35,23 @@ async fn requests_wait_for_their_turn_and_watches_do_not() {
     drop(first);
     assert_eq!(text(third.await.unwrap()).await, "fine");
     drop(second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_is_sent_in_a_second_than_the_rate_allows_by_all_clients_together() {
+    let server = Server::start((0..8).map(|_| ok())).await;
+    let rate = Bucket::new(2.0, 3).unwrap();
+    let options = TransportOptions::new(server.clock()).rate(rate);
+    let transport = Transport::new(&server.config(), &options).unwrap();
+    let clients = [transport.client(), transport.client()];
+    let began = server.clock().now();
+    for number in 0..8 {
+        text(get(&clients[number % 2], "/a").await.unwrap()).await;
+    }
+    // Three at once, and five more at two a second.
+    let took = server.clock().now().since(began);
+    assert!(took >= Duration::from_millis(2500), "{took:?}");
+    assert_eq!(server.lines().len(), 8);
 }
 
 #[tokio::test(start_paused = true)]

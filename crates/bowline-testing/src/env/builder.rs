@@ -7,7 +7,7 @@ use std::time::Duration;
 use bowline_apiserver::{ApiServer, Hook};
 use bowline_cache::{CacheOptions, Settings};
 use bowline_clock::{Clock, Simulation};
-use bowline_runtime::Cluster;
+use bowline_runtime::{Manager, ManagerBuilder};
 
 use super::plane::Plane;
 use super::{Arm, EnvError, Inner, State, TestEnv};
@@ -33,6 +33,7 @@ pub struct TestEnvBuilder {
     has_hook: bool,
     all_namespaces: bool,
     cache: Box<dyn FnOnce(CacheOptions) -> CacheOptions>,
+    manager: Box<dyn FnOnce(ManagerBuilder) -> ManagerBuilder>,
 }
 
 impl Default for TestEnvBuilder {
@@ -47,6 +48,7 @@ impl Default for TestEnvBuilder {
             has_hook: false,
             all_namespaces: false,
             cache: Box::new(|options| options),
+            manager: Box::new(|options| options),
         }
     }
 }
@@ -103,6 +105,12 @@ impl TestEnvBuilder {
         self
     }
 
+    /// Changes the options of the manager: servers, leader election. Default: it has neither, and listens to no signals.
+    pub fn manager(mut self, change: impl FnOnce(ManagerBuilder) -> ManagerBuilder + 'static) -> Self {
+        self.manager = Box::new(change);
+        self
+    }
+
     /// Makes the environment: a server, unless one is there, and a fresh namespace.
     ///
     /// # Errors
@@ -122,19 +130,21 @@ impl TestEnvBuilder {
         if !self.all_namespaces {
             cache = cache.namespaces([(namespace.as_str(), Settings::new())]);
         }
-        let cluster = Cluster::builder(&scope.spawner(), kube).cache((self.cache)(cache)).build()?;
+        let cache = (self.cache)(cache);
+        let manager = Manager::builder(&scope.spawner(), kube).cluster(|cluster| cluster.cache(cache));
+        let manager = (self.manager)(manager).build()?;
         let timeout = match self.arm {
             Arm::Embedded => TIMEOUT,
             Arm::Real | Arm::Existing => TIMEOUT_OUTSIDE,
         };
         Ok(TestEnv {
             inner: Arc::new(Inner {
-                client: cluster.client().namespaced(&namespace).live(),
-                cluster,
+                client: manager.client().namespaced(&namespace).live(),
+                manager,
                 scope,
                 namespace,
                 arm: self.arm,
-                state: Mutex::new(State { plane: Some(plane), controllers: Vec::new() }),
+                state: Mutex::new(State { plane: Some(plane), controllers: Vec::new(), manager: None }),
             }),
             timeout: self.timeout.unwrap_or(timeout),
         })

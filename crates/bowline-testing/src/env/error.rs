@@ -2,7 +2,7 @@
 
 use bowline_apiserver::BuildError;
 use bowline_runtime::transport::TransportError;
-use bowline_runtime::{ClusterError, ControllerError};
+use bowline_runtime::{ControllerError, ManagerError};
 
 use crate::{StartError, StopError};
 
@@ -39,9 +39,9 @@ pub enum EnvError {
         /// What the server said.
         source: Box<kube::Error>,
     },
-    /// The cluster could not be made.
+    /// The manager could not be made.
     #[error(transparent)]
-    Cluster(#[from] ClusterError),
+    Manager(#[from] ManagerError),
     /// Faults are asked of a server that has no place for them.
     #[error("a hook needs the embedded arm, and the arm is {arm}")]
     Hook {
@@ -63,6 +63,9 @@ pub enum FinishError {
     /// A controller had ended by itself.
     #[error(transparent)]
     Controller(ControllerError),
+    /// The manager did not end well.
+    #[error(transparent)]
+    Manager(ManagerError),
     /// Tasks went on although they were asked to end. They are aborted.
     #[error("these tasks did not end when they were asked to: {}", tasks.join(", "))]
     Tasks {

@@ -1,8 +1,66 @@
 //! Running an operator in a test environment.
 
-use bowline_runtime::{Cluster, Controller, ControllerError, Error};
+use std::fmt;
+use std::marker::PhantomData;
+
+use bowline_runtime::{Cluster, Controller, ControllerError, Error, Manager, ManagerError};
 
 use super::TestEnv;
+
+/// An operator, as a function that puts it together. `Form` is found out by the compiler:
+/// - a function of a [`Manager`] adds to it whatever is to run: `fn operator(manager: &Manager) -> Result<()>`;
+/// - a function of a [`Cluster`] returns its [`Controllers`], which run without a manager.
+///
+/// A closure says the type of its argument: `|manager: &Manager| …`.
+pub trait Operator<Form> {
+    /// Puts it together.
+    ///
+    /// # Errors
+    /// The function's.
+    fn assemble(self, manager: &Manager) -> Result<Assembled, Error>;
+}
+
+/// An [`Operator`] that was put together.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Assembled {
+    /// The manager runs it.
+    Managed,
+    /// These controllers are to be started.
+    Controllers(Vec<Controller>),
+}
+
+/// The form of an [`Operator`] that is a function of a `T`.
+pub struct FunctionOf<T: ?Sized>(PhantomData<fn(&T)>);
+
+impl<T: ?Sized> fmt::Debug for FunctionOf<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FunctionOf")
+    }
+}
+
+impl<F, R, E> Operator<FunctionOf<(Manager, R, E)>> for F
+where
+    F: FnOnce(&Manager) -> Result<R, E>,
+    E: Into<Error>,
+{
+    fn assemble(self, manager: &Manager) -> Result<Assembled, Error> {
+        self(manager).map_err(Into::into)?;
+        Ok(Assembled::Managed)
+    }
+}
+
+impl<F, C, E> Operator<FunctionOf<(Cluster, C, E)>> for F
+where
+    F: FnOnce(&Cluster) -> Result<C, E>,
+    C: Controllers,
+    E: Into<Error>,
+{
+    fn assemble(self, manager: &Manager) -> Result<Assembled, Error> {
+        let controllers = self(manager.cluster()).map_err(Into::into)?;
+        Ok(Assembled::Controllers(controllers.controllers()))
+    }
+}
 
 /// What an operator consists of, as a function that builds it on a cluster returns it: one controller, several, or none.
 pub trait Controllers {
@@ -44,6 +102,9 @@ pub enum RunError {
     /// A controller did not start.
     #[error(transparent)]
     Start(#[from] ControllerError),
+    /// The manager ended.
+    #[error(transparent)]
+    Manager(#[from] ManagerError),
     /// A controller has not seen what there is in time.
     #[error("controller {controller} is not ready after {limit:?}: it waits for {}", waiting.join(", "))]
     NotReady {
@@ -57,19 +118,17 @@ pub enum RunError {
 }
 
 impl TestEnv {
-    /// Builds an operator on the [cluster](Self::cluster), starts it, and waits until all its controllers reconcile. It ends
-    /// with the environment.
+    /// Puts an operator together on the [manager](Self::manager) or on its [cluster](Self::cluster), starts it, and waits
+    /// until all its controllers reconcile. It ends with the environment.
     ///
     /// # Errors
     /// [`RunError`] when it cannot be built or started, or has not seen in time what there is.
-    pub async fn run<C, E>(&self, operator: impl FnOnce(&Cluster) -> Result<C, E>) -> Result<&Self, RunError>
-    where
-        C: Controllers,
-        E: Into<Error>,
-    {
-        let controllers =
-            operator(self.cluster()).map_err(|error| RunError::Build(error.into().to_string()))?;
-        self.start(&controllers).await
+    pub async fn run<F>(&self, operator: impl Operator<F>) -> Result<&Self, RunError> {
+        let assembled = operator.assemble(self.manager());
+        match assembled.map_err(|error| RunError::Build(error.to_string()))? {
+            Assembled::Controllers(controllers) => self.start(&controllers).await,
+            Assembled::Managed => self.start_manager().await,
+        }
     }
 
     /// Starts controllers that are built on the [cluster](Self::cluster) already, and waits until all of them reconcile. They
@@ -84,7 +143,33 @@ impl TestEnv {
             controller.start()?;
             self.inner.lock().controllers.push(controller.clone());
         }
-        for controller in &controllers {
+        self.wait_for_controllers(&controllers).await
+    }
+
+    /// Starts the [manager](Self::manager), unless it runs already, and waits until all its controllers reconcile. It ends
+    /// with the environment.
+    ///
+    /// # Errors
+    /// [`RunError`] when it has ended, or a controller has not seen in time what there is.
+    pub async fn start_manager(&self) -> Result<&Self, RunError> {
+        {
+            let mut state = self.inner.lock();
+            if state.manager.is_none() {
+                let manager = self.manager().clone();
+                let run = async move { manager.start().await };
+                state.manager = Some(self.inner.scope.spawn("manager", run));
+            }
+        }
+        match self.clock().timeout(self.timeout, self.manager().ready()).await {
+            Ok(ready) => ready?,
+            // Who waits knows best for what.
+            Err(_) => return self.wait_for_controllers(&self.manager().controllers()).await,
+        }
+        Ok(self)
+    }
+
+    async fn wait_for_controllers(&self, controllers: &[Controller]) -> Result<&Self, RunError> {
+        for controller in controllers {
             let Ok(ready) = self.clock().timeout(self.timeout, controller.ready()).await else {
                 let waiting = controller.waiting_for();
                 return Err(RunError::NotReady {

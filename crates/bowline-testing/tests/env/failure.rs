@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_runtime::{Action, Context, Controller, Error, EventType, Result, terminal};
+use bowline_runtime::{Action, Context, Error, EventType, Manager, Result, terminal};
 use bowline_testing::{TestEnv, WaitError};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
@@ -62,7 +62,7 @@ fn the_last_events_and_reconciles_are_told_with_their_triggers() {
     }
     TestEnv::builder().test(async |env| {
         create_map(&env, "good", "1").await;
-        env.run(|cluster| Controller::builder(cluster).for_::<ConfigMap>().build(refuse)).await.unwrap();
+        env.run(|manager: &Manager| manager.controller::<ConfigMap>().run(refuse)).await.unwrap();
         env.clock().sleep(Duration::from_secs(5)).await;
         create_map(&env, "bad", "1").await;
         env.clock().sleep(Duration::from_secs(5)).await;

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_runtime::{Action, BuildError, Cluster, Context, Controller, Result};
-use bowline_testing::{RunError, TestEnv};
+use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::{
+    Action, BuildError, Cluster, Context, Controller, Error, Manager, ManagerError, Result, Runnable,
+};
+use bowline_testing::{FinishError, RunError, TestEnv};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::website::{Website, change_map, create_map};
@@ -46,12 +49,70 @@ fn an_operator_runs_until_the_environment_is_finished() {
     });
 }
 
+fn managed(manager: &Manager) -> Result<()> {
+    manager.controller::<ConfigMap>().run(look)?;
+    manager.controller::<ConfigMap>().named("more").run(look)?;
+    Ok(())
+}
+
+#[test]
+fn an_operator_of_a_manager_runs_until_the_environment_is_finished() {
+    TestEnv::test(async |env| {
+        env.run(managed).await.unwrap();
+        let controllers = env.manager().controllers();
+        assert!(controllers.len() == 2 && controllers.iter().all(Controller::is_ready));
+        create_map(&env, "a", "1").await;
+        let runs = || {
+            let mut runs = env.cluster().journal().runs();
+            runs.retain(|run| run.request.name() == "a");
+            runs.len()
+        };
+        env.wait_until("both have seen it", async || runs() == 2).await.unwrap();
+
+        // Another one may come later, and one that does without the manager.
+        env.run(|manager: &Manager| manager.controller::<ConfigMap>().named("late").run(look)).await.unwrap();
+        env.run(|cluster: &Cluster| cluster.controller::<ConfigMap>().named("alone").build(look))
+            .await
+            .unwrap();
+        create_map(&env, "b", "1").await;
+        let seen = || env.cluster().journal().runs().iter().filter(|run| run.request.name() == "b").count();
+        env.wait_until("all four have seen it", async || seen() == 4).await.unwrap();
+        env.finish().await.unwrap();
+        assert!(!controllers.iter().any(Controller::is_running));
+    });
+}
+
+#[test]
+fn a_manager_may_stand_for_election() {
+    let election = |manager: bowline_runtime::ManagerBuilder| {
+        manager.leader_election(LeaderElection::new("default", "test"))
+    };
+    TestEnv::builder().manager(election).test(async |env| {
+        env.run(managed).await.unwrap();
+        assert!(env.manager().elector().is_some_and(|elector| elector.fence().is_open()));
+    });
+}
+
+#[test]
+fn an_operator_that_ends_by_itself_is_an_error_of_the_environment() {
+    TestEnv::test(async |env| {
+        let fail = Runnable::new("sweeper", |_| async { Err(Error::message("there is no broom")) });
+        let _may_have_ended = env.run(|manager: &Manager| manager.add(fail)).await;
+        let error = env.finish().await.unwrap_err();
+        assert!(matches!(error, FinishError::Manager(ManagerError::Ended { .. })), "{error}");
+        assert_eq!(error.to_string(), "sweeper: there is no broom");
+    });
+}
+
 #[test]
 fn an_operator_that_cannot_be_built_is_an_error() {
     TestEnv::test(async |env| {
         env.run(maps).await.unwrap();
         let error = env.run(maps).await.unwrap_err();
         assert!(matches!(error, RunError::Build(_)), "{error}");
+        env.run(|manager: &Manager| manager.controller::<ConfigMap>().named("b").run(look)).await.unwrap();
+        let again = env.run(|manager: &Manager| manager.controller::<ConfigMap>().named("b").run(look)).await;
+        assert!(matches!(again.unwrap_err(), RunError::Build(_)));
     });
 }
 
@@ -60,5 +121,9 @@ fn a_controller_that_sees_nothing_says_what_it_waits_for() {
     TestEnv::builder().test(async |env| {
         let error = env.within(Duration::from_secs(3)).run(websites).await.unwrap_err();
         insta::assert_snapshot!(error, @"controller website is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+        let look = async |_: Context, _: Arc<Website>| Ok::<_, std::io::Error>(Action::done());
+        let managed = |manager: &Manager| manager.controller::<Website>().named("managed").run(look);
+        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
+        insta::assert_snapshot!(error, @"controller managed is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
     });
 }

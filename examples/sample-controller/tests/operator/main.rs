@@ -5,7 +5,10 @@ mod deployment;
 mod event;
 mod failure;
 mod gap;
+mod process;
 mod program;
+#[cfg(unix)]
+mod replicas;
 mod resync;
 mod status;
 mod world;

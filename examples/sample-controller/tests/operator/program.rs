@@ -1,22 +1,16 @@
 //! The program, from its start to its end.
 
-use std::io::{BufRead as _, BufReader, Lines, Read as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::PathBuf;
 
 use bowline::kube::Api;
 use bowline::prelude::*;
 use bowline::runtime::transport::{self, TransportOptions};
-use bowline_apiserver::{ServeOptions, Serving};
-use bowline_testing::{Arm, TestEnv};
+use bowline_testing::TestEnv;
 use k8s_openapi::api::apps::v1::Deployment;
 use sample_controller::Foo;
 
+use crate::process::{Plane, Running, sample_controller};
 use crate::world::foo;
-
-fn sample_controller() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_sample-controller"))
-}
 
 #[cfg(unix)]
 #[tokio::test]
@@ -35,7 +29,7 @@ async fn without_arguments_it_runs_on_a_server_of_its_own_that_kubectl_can_see()
         Ok::<_, Error>(())
     };
     clock.timeout(Duration::from_secs(60), there).await??;
-    program.end("INT");
+    assert!(program.end("INT").contains("reconciled"));
     assert!(!kubeconfig.exists(), "{}", kubeconfig.display());
     Ok(())
 }
@@ -45,80 +39,13 @@ async fn without_arguments_it_runs_on_a_server_of_its_own_that_kubectl_can_see()
 async fn with_a_kubeconfig_it_runs_on_that_cluster() -> Result<()> {
     let env = TestEnv::from_env().await?;
     env.install::<Foo>().await?;
-    let cluster = Cluster::of(&env).await?;
-    let arguments = ["--kubeconfig", cluster.kubeconfig(), "--namespace", env.namespace()];
-    let program = Running::start(&arguments);
+    let plane = Plane::of(&env).await?;
+    let program = Running::start(&["--kubeconfig", plane.kubeconfig(), "--namespace", env.namespace()]);
     env.client().create(&foo("web", Some(2))).await?;
     env.within(Duration::from_secs(60)).wait_for::<Deployment>("web", |_| true).await?;
-    program.end("TERM");
+    assert!(program.end("TERM").contains("reconciled"));
     env.finish().await?;
     Ok(())
-}
-
-/// A server that other processes can reach.
-struct Cluster {
-    kubeconfig: PathBuf,
-    _serving: Option<(Serving, tempfile::TempDir)>,
-}
-
-impl Cluster {
-    async fn of(env: &TestEnv) -> Result<Self> {
-        let Some(server) = env.server() else {
-            let name = if env.arm() == Arm::Real { "BOWLINE_REAL_KUBECONFIG" } else { "KUBECONFIG" };
-            let kubeconfig = std::env::var_os(name).expect("other processes know where it is, too").into();
-            return Ok(Self { kubeconfig, _serving: None });
-        };
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        let serving = server.serve(listener, ServeOptions::default())?;
-        let directory = tempfile::tempdir()?;
-        let kubeconfig = directory.path().join("kubeconfig");
-        serving.kubeconfig().write(&kubeconfig)?;
-        Ok(Self { kubeconfig, _serving: Some((serving, directory)) })
-    }
-
-    fn kubeconfig(&self) -> &str {
-        self.kubeconfig.to_str().expect("text")
-    }
-}
-
-/// The program, while it runs.
-#[cfg(unix)]
-struct Running {
-    program: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-#[cfg(unix)]
-impl Running {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = sample_controller();
-        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut program = command.spawn().expect("it can be started");
-        let lines = BufReader::new(program.stdout.take().expect("a pipe")).lines();
-        Self { program, lines }
-    }
-
-    fn line_with(&mut self, start: &str) -> String {
-        let mut lines = self.lines.by_ref().map(|line| line.expect("text"));
-        lines.find(|line| line.starts_with(start)).expect("it comes before the end")
-    }
-
-    fn end(mut self, signal: &str) {
-        let killed = Command::new("kill").args(["-s", signal, &self.program.id().to_string()]).status();
-        assert!(killed.expect("there is a program of that name").success());
-        let status = self.program.wait().expect("it ends");
-        let mut logged = String::new();
-        self.program.stderr.take().expect("a pipe").read_to_string(&mut logged).expect("text");
-        assert!(status.success() && logged.contains("reconciled"), "{status}\n{logged}");
-    }
-}
-
-#[cfg(unix)]
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Whoever has ended it already is told so, which is no harm.
-        let _ = self.program.kill();
-    }
 }
 
 #[test]
@@ -129,15 +56,54 @@ fn the_definition_is_printed_for_kubectl() {
     assert_eq!(definition, serde_json::to_value(Foo::crd()).unwrap());
 }
 
+/// What is said when it cannot begin. It may have logged something before.
+fn told(arguments: &[&str], status: i32) -> String {
+    let output = sample_controller().args(arguments).output().expect("it can be started");
+    let told = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(status), "{told}");
+    assert!(output.stdout.is_empty() && !told.contains("panicked"), "{told}");
+    let is_it = |line: &&str| line.to_lowercase().starts_with("error: ");
+    told.lines().find(is_it).unwrap_or_else(|| panic!("no error: {told}")).to_owned()
+}
+
 #[test]
-fn a_kubeconfig_that_is_not_there_is_an_error() {
-    let output = sample_controller().args(["--kubeconfig", "/nowhere/config"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        told.starts_with("error: ") && told.contains(Path::new("/nowhere/config").to_str().unwrap()),
-        "{told}"
-    );
+fn what_it_cannot_begin_with_is_told_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("config");
+    let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+                contexts: [{name: a, context: {cluster: a}}]\n";
+    std::fs::write(&kubeconfig, text).unwrap();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (arguments, status, answer) in [
+        (&["--kubeconfig", "/nowhere/config"][..], 1, "/nowhere/config"),
+        (
+            &["--kubeconfig", kubeconfig, "--context", "b"],
+            1,
+            r#"Error: the kubeconfig has no context "b"; it has: a"#,
+        ),
+        (&["--kubeconfig", kubeconfig, "--leader-elect"], 1, "set --leader-election-namespace"),
+        (&["--kubeconfig", kubeconfig, "--health-probe-bind-address", &taken], 1, "address in use"),
+        (&["--kubeconfig", kubeconfig, "--metrics-bind-address", &taken], 1, "address in use"),
+        (&["--metrics-bind-address", "99999"], 2, "is no address to listen on"),
+        (&["--health-probe-bind-address", ":http"], 2, "is no address to listen on"),
+        (
+            &["--leader-elect", "--leader-election-lease-duration", "soon"],
+            2,
+            "a duration is like 500ms, 15s, 1m30s or 1.5h",
+        ),
+        (
+            &["--leader-elect", "--leader-election-lease-duration", "5s"],
+            2,
+            "--leader-election-lease-duration (5s) must be longer than --leader-election-renew-deadline (10s)",
+        ),
+        (&["--log-level", "loud"], 2, r#""loud" is not a level"#),
+        (&["--log-format", "yaml"], 2, r#"there is no log format "yaml""#),
+    ] {
+        let told = told(arguments, status);
+        assert!(told.contains(answer), "{arguments:?}: {told}");
+    }
 }
 
 #[test]
@@ -150,11 +116,49 @@ fn the_help_tells_what_can_be_done() {
     Usage: sample-controller [OPTIONS]
 
     Options:
-          --kubeconfig [<PATH>]  Work on a real cluster
-      -n, --namespace <NAME>     Look after the Foos of one namespace only
-          --crd                  Print the definition of the kind Foo, which a real cluster needs, and
-                                 end
-      -h, --help                 Print help (see more with '--help')
-      -V, --version              Print version
+          --crd      Print the definition of the kind Foo, which a real cluster needs, and end
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+
+    Cluster:
+          --kubeconfig [<PATH>]  The kubeconfig of the cluster [default: $KUBECONFIG, or the pod's, or
+                                 ~/.kube/config]
+          --context <NAME>       The context of the kubeconfig [default: its current one]
+          --master <URL>         The address of the API server, whatever the kubeconfig says
+      -n, --namespace <NAMES>    The namespaces to work in, comma-separated or one flag each [default:
+                                 all]
+
+    Servers:
+          --metrics-bind-address <ADDRESS>
+              Where metrics are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --health-probe-bind-address <ADDRESS>
+              Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+
+    Leader election:
+          --leader-elect[=<BOOL>]
+              Whether of several replicas only one acts: the one that has the lease [default: false]
+          --leader-election-id <NAME>
+              The name of the lease [default: the name of the program]
+          --leader-election-namespace <NAME>
+              The namespace of the lease [default: that of the pod]
+          --leader-election-lease-duration <DURATION>
+              How long others wait after the leader's last renewal before they take over [default: 15s]
+          --leader-election-renew-deadline <DURATION>
+              How long the leader goes on without a renewal before it gives up [default: 10s]
+          --leader-election-retry-period <DURATION>
+              How long to wait between two tries to take or to renew the lease [default: 2s]
+
+    Work:
+          --max-concurrent-reconciles <NUMBER>
+              How many objects a controller works on at once, unless it says so itself [default: 2]
+          --graceful-shutdown-timeout <DURATION>
+              How long what runs may take to end when the program is asked to [default: 30s]
+
+    Logs:
+          --log-level <LEVEL>    What is logged: a level, and others for parts of the code, like
+                                 info,kube=debug [default: info,bowline_runtime::controller=debug]
+          --log-format <FORMAT>  How a line of the log looks: text or json [default: text]
     ");
+    let output = sample_controller().arg("--version").output().unwrap();
+    assert_eq!(output.stdout, format!("sample-controller {}\n", env!("CARGO_PKG_VERSION")).into_bytes());
 }

@@ -1,5 +1,6 @@
 //! Looking again, although nothing happened; and how many Foos are worked on at once.
 
+use std::num::NonZero;
 use std::time::SystemTime;
 
 use bowline::prelude::*;
@@ -7,7 +8,6 @@ use bowline::runtime::{Cause, Run, Trigger};
 use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
 use bowline_testing::TestEnv;
 use k8s_openapi::api::apps::v1::Deployment;
-use sample_controller::{Foo, operator};
 use tokio::sync::Semaphore;
 
 use crate::world::{create, foo, key, runs, start};
@@ -44,12 +44,13 @@ fn every_foo_is_looked_at_again_and_deployments_that_did_not_change_cause_nothin
 }
 
 #[test]
-fn two_foos_are_worked_on_at_once_and_no_third() -> Result<()> {
+fn as_many_foos_are_worked_on_at_once_as_the_manager_says() -> Result<()> {
+    const WORKERS: NonZero<usize> = NonZero::new(2).unwrap();
     let gate = Gate(Arc::new(Semaphore::new(0)));
-    TestEnv::builder().hook(gate.clone()).test(async |env| {
-        env.install::<Foo>().await?;
-        let controller = operator(env.cluster())?;
-        env.start(&controller).await?;
+    let env = TestEnv::builder().hook(gate.clone()).manager(|manager| manager.concurrency(WORKERS));
+    env.test(async |env| {
+        start(&env).await?;
+        let [controller] = &env.manager().controllers()[..] else { panic!("there is one controller") };
         for name in ["a", "b", "c"] {
             env.client().create(&foo(name, None)).await?;
         }

@@ -1,0 +1,198 @@
+//! From flags to a manager.
+
+use std::io;
+use std::path::Path;
+
+use bowline_cache::{CacheOptions, Settings};
+use bowline_clock::Clock;
+use bowline_runtime::health::HealthServer;
+use bowline_runtime::leader_election::{ElectionError, LeaderElection};
+use bowline_runtime::server::MetricsServer;
+use bowline_runtime::transport::{ConfigSearch, TransportError};
+use bowline_runtime::{Manager, ManagerBuilder, ManagerError, Signals};
+
+use super::{ManagerFlags, program};
+use crate::telemetry::{self, TelemetryError};
+
+/// Where a pod finds out in which namespace it is.
+const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Why there is no manager.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArgsError {
+    /// Logs cannot be set up.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// Signals cannot be listened to.
+    #[error("cannot listen to signals")]
+    Signals(#[source] io::Error),
+    /// There is no cluster.
+    #[error(transparent)]
+    Cluster(#[from] TransportError),
+    /// Nobody says where the lease of the leader election is.
+    #[error(
+        "leader election needs a namespace for its lease, and this does not run in a pod that has one: set \
+         --leader-election-namespace"
+    )]
+    NoNamespace,
+    /// The manager cannot be made.
+    #[error(transparent)]
+    Manager(#[from] ManagerError),
+}
+
+impl ManagerFlags {
+    /// Sets up logs, listens to signals, looks for the cluster, and makes the manager that the flags ask for. Once in a
+    /// process.
+    ///
+    /// # Errors
+    /// When logs are set up already, there is no configuration of a cluster, or the lease has no namespace.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn manager(&self) -> Result<Manager, ArgsError> {
+        Ok(self.builder().await?.build()?)
+    }
+
+    /// As [`manager`](Self::manager), for a program that has options to add. Its namespaces are options of the cluster's
+    /// cache: a program that sets those sets its namespaces too.
+    ///
+    /// # Errors
+    /// As [`manager`](Self::manager).
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn builder(&self) -> Result<ManagerBuilder, ArgsError> {
+        let logs = telemetry::Options::new().level(&self.log_level).format(self.log_format);
+        let telemetry = telemetry::init(&logs)?;
+        let signals = Signals::listen().map_err(ArgsError::Signals)?;
+        let config = self.config_search().find().await?;
+        let scope = Clock::real().scope(program_name());
+        let namespaces: Vec<_> = self.namespace.iter().map(|name| (name.clone(), Settings::new())).collect();
+        let mut builder = Manager::builder(&scope.spawner(), config)
+            .cluster(|cluster| cluster.cache(CacheOptions::new().namespaces(namespaces)))
+            .concurrency(self.max_concurrent_reconciles)
+            .graceful_shutdown(self.graceful_shutdown_timeout)
+            .signals(signals)
+            .metrics_server(MetricsServer::at(self.metrics_bind_address.clone()))
+            .health_server(HealthServer::at(self.health_probe_bind_address.clone()))
+            .keep(scope)
+            .keep(telemetry);
+        if self.leader_elect {
+            let namespace = match &self.leader_election_namespace {
+                Some(namespace) => namespace.clone(),
+                None => pod_namespace(Path::new(POD_NAMESPACE)).ok_or(ArgsError::NoNamespace)?,
+            };
+            builder = builder.leader_election(self.election(namespace));
+        }
+        Ok(builder)
+    }
+
+    /// Whether somebody says which cluster is meant: one of the flags, or the pod that this runs in. For programs that do
+    /// something else where nobody does.
+    #[must_use]
+    pub fn names_cluster(&self) -> bool {
+        let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty());
+        is_pod || self.kubeconfig.is_some() || self.context.is_some() || self.master.is_some()
+    }
+
+    fn config_search(&self) -> ConfigSearch {
+        let mut search = ConfigSearch::new();
+        if let Some(path) = self.kubeconfig.as_ref().filter(|path| !path.as_os_str().is_empty()) {
+            search = search.kubeconfig(path);
+        }
+        if let Some(name) = &self.context {
+            search = search.context(name);
+        }
+        if let Some(server) = &self.master {
+            search = search.server(server.clone());
+        }
+        search
+    }
+
+    fn election(&self, namespace: String) -> LeaderElection {
+        let id = self.leader_election_id.clone().unwrap_or_else(program_name);
+        LeaderElection::new(namespace, id)
+            .lease_duration(self.leader_election_lease_duration)
+            .renew_deadline(self.leader_election_renew_deadline)
+            .retry_period(self.leader_election_retry_period)
+    }
+
+    /// What does not fit together, by the names of the flags.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        if !self.leader_elect {
+            return None;
+        }
+        // Where the lease is comes later, and makes no difference here.
+        let election = self.election("any".to_owned());
+        Some(match election.validate().err()? {
+            ElectionError::LeaseNotLongerThanRenewal { lease, renew, .. } => format!(
+                "--leader-election-lease-duration ({lease:?}) must be longer than --leader-election-renew-deadline ({renew:?})"
+            ),
+            ElectionError::RenewalNotLongerThanRetries { renew, retry, .. } => format!(
+                "--leader-election-renew-deadline ({renew:?}) must be longer than 1.2 times \
+                 --leader-election-retry-period ({retry:?})"
+            ),
+            ElectionError::TooShort { lease, .. } => format!(
+                "--leader-election-lease-duration ({lease:?}) must be at least 1s, and --leader-election-retry-period \
+                 above zero"
+            ),
+            other => other.to_string(),
+        })
+    }
+}
+
+/// The name of this program, as a lease may have it.
+fn program_name() -> String {
+    name_of_lease(&program(std::env::args_os().next().as_ref()))
+}
+
+fn name_of_lease(program: &str) -> String {
+    let allowed = |char: char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '-' };
+    // As many as every kind of name may have.
+    let name: String = program
+        .trim_start_matches(|char: char| !char.is_ascii_alphanumeric())
+        .chars()
+        .map(allowed)
+        .take(63)
+        .collect();
+    match name.trim_end_matches('-') {
+        "" => "operator".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// The namespace in a file, if there is one.
+fn pod_namespace(path: &Path) -> Option<String> {
+    let namespace = std::fs::read_to_string(path).ok()?.trim().to_owned();
+    (!namespace.is_empty()).then_some(namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_called_like_the_program_as_far_as_it_may_be() {
+        for (program, lease) in [
+            ("sample-controller", "sample-controller"),
+            ("My_Operator.v2", "my-operator-v2"),
+            ("_", "operator"),
+            ("", "operator"),
+            (&"a-".repeat(300), &format!("{}a", "a-".repeat(31))),
+        ] {
+            assert_eq!(name_of_lease(program), lease);
+        }
+    }
+
+    #[test]
+    fn a_pod_knows_its_namespace_and_nobody_else_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("namespace");
+        assert_eq!(pod_namespace(&file), None);
+        std::fs::write(&file, "operators\n").unwrap();
+        assert_eq!(pod_namespace(&file).as_deref(), Some("operators"));
+        std::fs::write(&file, "\n").unwrap();
+        assert_eq!(pod_namespace(&file), None);
+    }
+}

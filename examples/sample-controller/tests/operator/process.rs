@@ -1,0 +1,95 @@
+//! The program as a process, and the server that it works on.
+
+use std::io::{BufRead as _, BufReader, Lines};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use bowline::prelude::*;
+use bowline_apiserver::{ServeOptions, Serving};
+use bowline_testing::{Arm, TestEnv};
+
+pub(crate) fn sample_controller() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sample-controller"))
+}
+
+/// A server that other processes can reach.
+pub(crate) struct Plane {
+    kubeconfig: PathBuf,
+    _serving: Option<(Serving, tempfile::TempDir)>,
+}
+
+impl Plane {
+    pub(crate) async fn of(env: &TestEnv) -> Result<Self> {
+        let Some(server) = env.server() else {
+            let name = if env.arm() == Arm::Real { "BOWLINE_REAL_KUBECONFIG" } else { "KUBECONFIG" };
+            let kubeconfig = std::env::var_os(name).expect("other processes know where it is, too").into();
+            return Ok(Self { kubeconfig, _serving: None });
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let serving = server.serve(listener, ServeOptions::default())?;
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = directory.path().join("kubeconfig");
+        serving.kubeconfig().write(&kubeconfig)?;
+        Ok(Self { kubeconfig, _serving: Some((serving, directory)) })
+    }
+
+    pub(crate) fn kubeconfig(&self) -> &str {
+        self.kubeconfig.to_str().expect("text")
+    }
+}
+
+/// The program, while it runs.
+#[cfg(unix)]
+pub(crate) struct Running {
+    program: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    log: tempfile::NamedTempFile,
+}
+
+#[cfg(unix)]
+impl Running {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut command = sample_controller();
+        // A file is never full, as a pipe is that nobody reads.
+        let log = tempfile::NamedTempFile::new().expect("there is room for a file");
+        command.args(arguments).stdout(Stdio::piped()).stderr(log.reopen().expect("it is there"));
+        let mut program = command.spawn().expect("it can be started");
+        let lines = BufReader::new(program.stdout.take().expect("a pipe")).lines();
+        Self { program, lines, log }
+    }
+
+    pub(crate) fn line_with(&mut self, start: &str) -> String {
+        let mut lines = self.lines.by_ref().map(|line| line.expect("text"));
+        lines.find(|line| line.starts_with(start)).expect("it comes before the end")
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn logged(&self) -> String {
+        std::fs::read_to_string(self.log.path()).expect("text")
+    }
+
+    /// Asks it to end, and sees that it does so well.
+    pub(crate) fn end(mut self, signal: &str) -> String {
+        let killed = Command::new("kill").args(["-s", signal, &self.program.id().to_string()]).status();
+        assert!(killed.expect("there is a program of that name").success());
+        let status = self.program.wait().expect("it ends");
+        let logged = self.logged();
+        assert!(status.success(), "{status}\n{logged}");
+        logged
+    }
+
+    /// Ends it, without a chance to do anything about it.
+    pub(crate) fn kill(mut self) {
+        self.program.kill().expect("it runs");
+        self.program.wait().expect("it ends");
+    }
+}
+
+#[cfg(unix)]
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Whoever has ended it already is told so, which is no harm.
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
