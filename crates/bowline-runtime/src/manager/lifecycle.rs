@@ -378,19 +378,26 @@ impl Inner {
 
     /// Stands for election, leads, and gives the lease up when all is over.
     async fn stand(&self, elector: &Elector) {
+        let metrics = self.cluster.metrics().election(elector.lease_name());
+        metrics.set_leading(false);
         let leadership = tokio::select! {
             biased;
             // Who is about to end does not begin to lead.
             () = self.stop.cancelled() => return,
             leadership = elector.acquire() => leadership,
         };
+        metrics.set_leading(true);
         self.elected.cancel();
         let over = self.election.cancellation();
         let lost = tokio::select! {
             biased;
-            () = over.cancelled() => return leadership.release().await,
+            () = over.cancelled() => {
+                leadership.release().await;
+                return metrics.set_leading(false);
+            }
             lost = leadership.hold() => lost,
         };
+        metrics.set_leading(false);
         // At once: others may act already.
         self.groups.of(Stage::Elected).now().cancel();
         self.fail("leader election", lost.into());

@@ -85,7 +85,7 @@ fn a_manager_whose_server_is_away_is_alive_but_not_ready() {
 }
 
 #[test]
-fn metrics_tell_of_controllers() {
+fn metrics_tell_of_controllers_and_of_who_leads() {
     World::run_in_real_time(|world| async move {
         world.create("a").await;
         let election = LeaderElection::new("default", "operator");
@@ -98,8 +98,11 @@ fn metrics_tell_of_controllers() {
         let (status, text) = get(manager.metrics_address().unwrap(), "/metrics").await;
         assert_eq!(status, 200);
         assert!(text.contains("controller_runtime_reconcile_total{controller=\"configmap\""), "{text}");
+        let leads = "leader_election_master_status{name=\"operator\"}";
+        assert!(text.contains(&format!("{leads} 1")), "{text}");
         manager.stop();
         start.await.unwrap().unwrap();
+        assert!(manager.metrics().encode_text().contains(&format!("{leads} 0")));
     });
 }
 
