@@ -28,8 +28,7 @@ const LOGS: &str = "Logs";
 pub struct ManagerFlags {
     /// The kubeconfig of the cluster [default: $KUBECONFIG, or the pod's, or ~/.kube/config]
     ///
-    /// Without the flag, and without a path: what $KUBECONFIG names, or else the cluster that this runs in, or else
-    /// ~/.kube/config.
+    /// The flag without a path asks for the default, too.
     #[arg(long, value_name = "PATH", help_heading = CLUSTER, num_args = 0..=1, default_missing_value = "")]
     #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub kubeconfig: Option<PathBuf>,
