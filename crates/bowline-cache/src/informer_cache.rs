@@ -21,7 +21,7 @@ use crate::kind::Kind;
 use crate::list_watch::Selectors;
 use crate::lister::{Lister, NamespaceLister};
 use crate::namespaces::Namespaces;
-use crate::shared_informer::{InformerError, NotSynced, SharedInformer, Stats, SyncError};
+use crate::shared_informer::{InformerError, InformerStatus, NotSynced, SharedInformer, Stats, SyncError};
 use any_informer::AnyInformer;
 use bowline_machinery::ObjectKey;
 pub use error::CacheError;
@@ -279,18 +279,24 @@ impl InformerCache {
     /// What has not been listed yet of all informers that there are now, and why.
     #[must_use]
     pub fn not_synced(&self) -> Vec<NotSynced> {
-        let informers: Vec<_> =
-            self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect();
-        informers.iter().flat_map(|informer| informer.not_synced()).collect()
+        self.informers().iter().flat_map(|informer| informer.not_synced()).collect()
     }
 
     /// Each informer, by its kind, and what it did and has. Informers of one kind in several forms or namespaces come one
     /// after the other.
     #[must_use]
     pub fn stats(&self) -> Vec<(String, Stats)> {
-        let informers: Vec<_> =
-            self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect();
-        informers.iter().map(|informer| (informer.name(), informer.stats())).collect()
+        self.informers().iter().map(|informer| (informer.name(), informer.stats())).collect()
+    }
+
+    /// Each informer as it is shown to people, in the order of [`stats`](Self::stats).
+    #[must_use]
+    pub fn statuses(&self) -> Vec<InformerStatus> {
+        self.informers().iter().map(|informer| informer.status()).collect()
+    }
+
+    fn informers(&self) -> Vec<Arc<dyn AnyInformer>> {
+        self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect()
     }
 
     /// What is cached of a kind by the options: where, and what of it. In whichever form.

@@ -46,5 +46,6 @@ pub use namespaces::Namespaces;
 pub use reflector::Phase;
 pub use set_aside::SetAside;
 pub use shared_informer::{
-    HandlerOptions, InformerBuilder, InformerError, NotSynced, SharedInformer, Stats, SyncError,
+    HandlerOptions, InformerBuilder, InformerError, InformerStatus, NotSynced, PartStatus, SharedInformer,
+    Stats, SyncError,
 };

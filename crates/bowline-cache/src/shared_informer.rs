@@ -5,6 +5,7 @@ mod applying;
 mod builder;
 mod listening;
 mod observed;
+mod status;
 mod sync;
 
 use std::fmt;
@@ -37,6 +38,7 @@ use crate::set_aside::SetAside;
 use applying::Applying;
 use bowline_machinery::ObjectKey;
 pub use builder::{InformerBuilder, InformerError};
+pub use status::{InformerStatus, PartStatus};
 pub use sync::{NotSynced, SyncError};
 
 /// How long a stop waits for what is running.

@@ -292,6 +292,36 @@ impl Pages {
     }
 }
 
+impl Outcome {
+    /// One word, for logs, traces and programs: `done`, `gone`, `requeue_after`, `requeue`, `failed`, `terminal`, `gave_up`,
+    /// `panicked`, `timed_out`.
+    #[must_use]
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Gone => "gone",
+            Self::RequeueAfter(_) => "requeue_after",
+            Self::BackOff => "requeue",
+            Self::Failed(_) => "failed",
+            Self::Terminal(_) => "terminal",
+            Self::GaveUp(_) => "gave_up",
+            Self::Panicked(_) => "panicked",
+            Self::TimedOut => "timed_out",
+        }
+    }
+
+    /// Whether it failed, whatever comes next.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Done | Self::Gone | Self::RequeueAfter(_) | Self::BackOff => false,
+            Self::Failed(_) | Self::Terminal(_) | Self::GaveUp(_) | Self::Panicked(_) | Self::TimedOut => {
+                true
+            }
+        }
+    }
+}
+
 /// One line: `website default/blog (Website created), attempt 2, 3.1ms: done`.
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

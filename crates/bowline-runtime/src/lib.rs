@@ -8,6 +8,7 @@ mod cluster;
 pub mod conditions;
 mod context;
 mod controller;
+pub mod debug;
 mod ensure;
 mod error;
 mod events;

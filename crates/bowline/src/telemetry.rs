@@ -26,12 +26,28 @@
 //! forges a line.
 //!
 //! [`Format::Text`] is the same for people: time, level, logger, message, then `key=value`; empty values are left out.
+#![cfg_attr(
+    feature = "opentelemetry",
+    doc = "
+# Traces
+With the feature `opentelemetry`, each reconcile is a trace that is sent to a collector by OTLP over HTTP (`http/protobuf`),
+if the environment says so: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set, or
+`OTEL_TRACES_EXPORTER` is `otlp`; and neither that is `none` nor `OTEL_SDK_DISABLED` is `true`. The other standard variables
+hold too: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and its `_ARG`, `OTEL_BSP_*` (up to 2048
+spans wait; what comes beyond is dropped), `OTEL_SPAN_*_LIMIT`, `OTEL_EXPORTER_OTLP_HEADERS` and `_TIMEOUT` (10 s).
+
+The span is called `reconcile` and has the keys above as attributes, with `triggers`, `attempt`, `outcome` and, where it
+failed, `error`; its status is an error then. What is logged inside at level info or above are its events, spans that the
+reconciler makes are its children."
+)]
 
 mod directives;
 mod fields;
 mod lines;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "opentelemetry")]
+mod traces;
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -64,9 +80,14 @@ pub enum Format {
 }
 
 /// What [`init`] began. Keep it until the end of `main`: dropping it sends what still waits to be sent.
+///
+/// That takes no longer than 5 seconds, and blocks the thread: after all that is worth a trace, that is no loss.
 #[derive(Debug)]
 #[must_use = "dropping this ends the export of traces: keep it until the end of `main`"]
-pub struct Telemetry {}
+pub struct Telemetry {
+    #[cfg(feature = "opentelemetry")]
+    traces: Option<traces::Traces>,
+}
 
 /// Why logs and traces cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +116,13 @@ pub enum TelemetryError {
          subscriber"
     )]
     AlreadySet,
+    /// Traces cannot be sent as the environment asks for it.
+    #[cfg(feature = "opentelemetry")]
+    #[error("traces cannot be exported as the environment asks for it: {problem}")]
+    Traces {
+        /// What is wrong.
+        problem: String,
+    },
 }
 
 /// Sets up logs (and traces) for the whole process. Once, at the beginning of `main`.
@@ -125,7 +153,24 @@ fn build(
 ) -> Result<(Dispatch, Telemetry), TelemetryError> {
     let directives = options.level.parse::<Directives>()?;
     let lines = Lines::new(options.format, is_colored, write).with_filter(directives);
-    Ok((Dispatch::new(Registry::default().with(lines)), Telemetry {}))
+    let subscriber = Registry::default().with(lines);
+    #[cfg(feature = "opentelemetry")]
+    {
+        let traces = traces::Traces::from_environment()?;
+        let layer = traces.as_ref().map(traces::Traces::layer);
+        Ok((Dispatch::new(subscriber.with(layer)), Telemetry { traces }))
+    }
+    #[cfg(not(feature = "opentelemetry"))]
+    Ok((Dispatch::new(subscriber), Telemetry {}))
+}
+
+#[cfg(feature = "opentelemetry")]
+impl Telemetry {
+    /// Whether traces are sent somewhere.
+    #[must_use]
+    pub fn exports_traces(&self) -> bool {
+        self.traces.is_some()
+    }
 }
 
 impl Options {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use kube::Resource;
 
-use crate::shared_informer::{NotSynced, SharedInformer, Stats};
+use crate::shared_informer::{InformerStatus, NotSynced, SharedInformer, Stats};
 
 /// A future that an [`AnyInformer`] returns.
 pub(super) type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -20,6 +20,7 @@ pub(super) trait AnyInformer: Send + Sync {
     fn synced(&self) -> Boxed<'_>;
     fn not_synced(&self) -> Vec<NotSynced>;
     fn stats(&self) -> Stats;
+    fn status(&self) -> InformerStatus;
 }
 
 impl<K: Resource + Send + Sync + 'static> AnyInformer for SharedInformer<K> {
@@ -53,5 +54,9 @@ impl<K: Resource + Send + Sync + 'static> AnyInformer for SharedInformer<K> {
 
     fn stats(&self) -> Stats {
         self.stats()
+    }
+
+    fn status(&self) -> InformerStatus {
+        self.status()
     }
 }

@@ -151,6 +151,11 @@ impl Controller {
         &self.inner.core.name
     }
 
+    /// What it is for its whole life.
+    pub(crate) fn core(&self) -> &Core {
+        &self.inner.core
+    }
+
     /// The cluster that it belongs to.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {

@@ -12,6 +12,7 @@ use bowline_clock::{Instant, Rng, panic_message};
 use bowline_workqueue::Item;
 use prometheus_client::metrics::gauge::Gauge;
 use tracing::Span;
+use tracing::field::Empty;
 
 use super::builder::GaveUp;
 use super::error::ControllerError;
@@ -125,6 +126,12 @@ impl<X: Execute> Worker<'_, X> {
             name = request.name(),
             reconcileID = %id,
             triggers = %triggers,
+            attempt = failures.saturating_add(1),
+            outcome = Empty,
+            error = Empty,
+            // What OpenTelemetry calls it, for who exports spans as traces.
+            otel.status_code = Empty,
+            otel.status_description = Empty,
         );
         triggers.count();
         let context = Context::new(self.session.clone(), triggers.clone(), id, failures.saturating_add(1));
@@ -284,6 +291,7 @@ impl<X: Execute> Worker<'_, X> {
         failures: u32,
         facts: &Facts,
     ) {
+        mark(&Span::current(), &outcome);
         self.book.close(Record {
             request: item.key().clone(),
             triggers,
@@ -293,6 +301,20 @@ impl<X: Execute> Worker<'_, X> {
             finished: facts.finished,
             outcome,
         });
+    }
+}
+
+/// Writes down in the span how a reconcile ended.
+fn mark(span: &Span, outcome: &Outcome) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("outcome", outcome.as_str());
+    if outcome.is_failure() {
+        let text = outcome.to_string();
+        span.record("error", &*text);
+        span.record("otel.status_code", "ERROR");
+        span.record("otel.status_description", &*text);
     }
 }
 

@@ -201,18 +201,18 @@ fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and
         controller.ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
-        let keys = |id: &str| {
+        let keys = |id: &str, attempt: usize| {
             format!(
                 "reconcile{{controller=\"configmap\" controllerGroup=\"\" controllerKind=\"ConfigMap\" \
-                 namespace=\"default\" name=\"a\" reconcileID={id} triggers=ConfigMap created}}"
+                 namespace=\"default\" name=\"a\" reconcileID={id} triggers=ConfigMap created attempt={attempt}}}"
             )
         };
         let ids = ids.lock().unwrap();
         let (hello, failed) = (log.lines("hello"), log.lines("reconciling failed"));
         assert_eq!((ids.len(), hello.len(), failed.len()), (2, 2, 2));
         for (number, id) in ids.iter().enumerate() {
-            assert!(hello[number].contains(&keys(id)), "{}", hello[number]);
-            assert!(failed[number].contains(&keys(id)), "{}", failed[number]);
+            assert!(hello[number].contains(&keys(id, number + 1)), "{}", hello[number]);
+            assert!(failed[number].contains(&keys(id, number + 1)), "{}", failed[number]);
         }
         assert!(failed[0].contains(" WARN ") && failed[0].contains("for now"), "{}", failed[0]);
         assert!(failed[1].contains(" ERROR ") && failed[1].contains("for good"), "{}", failed[1]);

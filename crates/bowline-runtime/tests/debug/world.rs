@@ -1,0 +1,109 @@
+//! A process in which something works, something fails, something hangs and something is forbidden, and a page about it.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_clock::{Clock, Scope, Simulation};
+use bowline_machinery::Status;
+use bowline_runtime::debug::DebugPage;
+use bowline_runtime::{Action, Cluster, Context, Controller, Error, Request, Result};
+use bytes::Bytes;
+use http::Response;
+use http::header::ACCEPT;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Client;
+use serde_json::{Value, json};
+
+/// What a reconcile fails with.
+const ERROR: &str = "<script>alert('no luck')</script>\u{1b}[31m";
+
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) page: DebugPage,
+    _scope: Scope,
+}
+
+/// Secrets may not be read.
+struct Forbidding;
+
+impl Hook for Forbidding {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        let is_forbidden = call.resource == "secrets" && matches!(call.verb, Verb::List | Verb::Watch);
+        let verdict = if is_forbidden {
+            Verdict::Fail(Status::failure(403, "Forbidden", "secrets is forbidden: you may not"))
+        } else {
+            Verdict::Proceed
+        };
+        Box::pin(std::future::ready(verdict))
+    }
+}
+
+impl World {
+    /// Runs a test in a simulation, 90 seconds after all began.
+    pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
+        Simulation::new(1).run(|clock| async move {
+            let server = ApiServer::builder().clock(clock.clone()).hook(Forbidding).build();
+            let kube = Client::new(server.expect("it can be built"), "default");
+            let scope = clock.scope("test");
+            let cluster = Cluster::new(&scope.spawner(), kube).expect("it can be made");
+            cluster.start();
+            let maps = cluster.controller::<ConfigMap>().named("maps").concurrency(two()).build(reconcile);
+            let maps = maps.expect("it can be built");
+            maps.start().expect("it can be started");
+            maps.ready().await.expect("it sees all that there is");
+            let secrets = cluster.controller::<Secret>().named("secrets").sync_timeout(Duration::MAX).build(idle);
+            let secrets = secrets.expect("it can be built");
+            secrets.start().expect("it can be started");
+            for name in ["works", "fails", "hangs"] {
+                let map = json!({"metadata": {"name": name, "namespace": "default"}, "data": {"password": "hunter2"}});
+                let map: ConfigMap = serde_json::from_value(map).expect("a config map");
+                cluster.client().create(&map).await.expect("created");
+            }
+            clock.sleep(Duration::from_secs(90)).await;
+            let controllers: Vec<Controller> = vec![secrets, maps];
+            let page = DebugPage::new(&clock)
+                .clusters(move || vec![("main".to_owned(), cluster.clone())])
+                .controllers(move || controllers.clone());
+            test(Self { clock, page, _scope: scope }).await;
+        });
+    }
+
+    pub(crate) fn get(&self, query: &str, accept: &str) -> Response<Bytes> {
+        let request = http::Request::get(format!("/debug{query}")).header(ACCEPT, accept);
+        self.page.respond(&request.body(()).expect("a request").into_parts().0)
+    }
+
+    /// The page as a client gets it that does not care for the form.
+    pub(crate) fn page(&self, query: &str) -> String {
+        let response = self.get(query, "*/*");
+        assert_eq!(response.status(), 200);
+        String::from_utf8(response.into_body().into()).expect("text")
+    }
+
+    pub(crate) fn json(&self, query: &str) -> Value {
+        let response = self.get(query, "application/json");
+        assert_eq!(response.headers()["content-type"], "application/json");
+        serde_json::from_slice(response.body()).expect("JSON")
+    }
+}
+
+fn two() -> NonZeroUsize {
+    NonZeroUsize::new(2).expect("it is not zero")
+}
+
+async fn reconcile(context: Context, map: Arc<ConfigMap>) -> Result<Action> {
+    match map.metadata.name.as_deref() {
+        Some("fails") => Err(Error::message(ERROR)),
+        Some("hangs") => {
+            context.clock().sleep(Duration::from_secs(599)).await;
+            Ok(Action::done())
+        }
+        _ => Ok(Action::done()),
+    }
+}
+
+async fn idle(_: Context, _: Request) -> Result<Action> {
+    Ok(Action::done())
+}
