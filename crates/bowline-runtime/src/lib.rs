@@ -57,7 +57,7 @@ pub use manager::{
     Connection, Failure, Manager, ManagerBuilder, ManagerError, Runnable, Stage, WebhookOptions,
 };
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
-pub use metrics::Metrics;
+pub use metrics::{ElectionMetrics, Metrics};
 pub use object::AsObject;
 pub use reconciler::{IntoReconciler, ObjectReconciler, Reconciler};
 pub use request::Request;

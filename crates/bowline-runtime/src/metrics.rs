@@ -1,8 +1,11 @@
 //! What is counted, under controller-runtime's names.
 
 mod catalog;
+mod certificate;
 mod controller;
+mod election;
 mod histogram;
+mod process;
 mod queue;
 mod request;
 mod text;
@@ -16,13 +19,21 @@ use prometheus_client::registry::Registry;
 use crate::events::EventCatalog;
 use catalog::Catalog;
 pub(crate) use catalog::Claim;
+pub(crate) use certificate::CertificateReads;
 pub(crate) use controller::ControllerMetrics;
-pub(crate) use request::RequestRetries;
+pub use election::ElectionMetrics;
+use election::Elections;
+use process::ProcessCollector;
+use request::RequestCatalog;
+pub(crate) use request::RequestMetrics;
 
 /// The metrics of one process or of one test: a registry that is a value. A clone is the same registry.
 ///
 /// Controllers count in it under the names that controller-runtime uses (`controller_runtime_reconcile_total`,
-/// `workqueue_depth` and so on), so that dashboards made for it show Bowline's operators too. Beyond these there are
+/// `workqueue_depth` and so on), so that dashboards made for it show Bowline's operators too. So do transports
+/// (`rest_client_requests_total`), elections (`leader_election_master_status`) and servers that read certificates
+/// (`certwatcher_read_certificate_total`), and on Linux the process is told of (`process_resident_memory_bytes` and others).
+/// Beyond these there are
 /// - `bowline_reconcile_triggers_total{controller,source,cause}`: why objects were reconciled,
 /// - `bowline_source_panics_total{controller,source}`: how often a source, or a predicate or handler behind it, panicked,
 /// - `bowline_controller_running{controller}` and `bowline_controller_ready{controller}`: 0 for one that ended, or still
@@ -35,7 +46,9 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     catalog: Arc<Catalog>,
     events: Arc<EventCatalog>,
-    retries: RequestRetries,
+    requests: Arc<RequestCatalog>,
+    elections: Elections,
+    certificates: CertificateReads,
 }
 
 impl Metrics {
@@ -47,8 +60,12 @@ impl Metrics {
         registry.register_collector(Box::new(catalog.clone()));
         let events = Arc::new(EventCatalog::default());
         registry.register_collector(Box::new(events.clone()));
-        let retries = RequestRetries::register(&mut registry);
-        Self { registry: Arc::new(Mutex::new(registry)), catalog, events, retries }
+        let requests = Arc::new(RequestCatalog::default());
+        registry.register_collector(Box::new(requests.clone()));
+        registry.register_collector(Box::new(ProcessCollector));
+        let elections = Elections::register(&mut registry);
+        let certificates = CertificateReads::register(&mut registry);
+        Self { registry: Arc::new(Mutex::new(registry)), catalog, events, requests, elections, certificates }
     }
 
     /// Calls a function with the registry, to add metrics of one's own.
@@ -84,9 +101,21 @@ impl Metrics {
         &self.events
     }
 
-    /// Where transports count what they send again.
-    pub(crate) fn retries(&self) -> &RequestRetries {
-        &self.retries
+    /// Where it is shown whether this process leads in an election, for whoever runs an
+    /// [`Elector`](crate::leader_election::Elector) without a manager. Until it is told otherwise, it does not.
+    #[must_use]
+    pub fn election(&self, name: &str) -> ElectionMetrics {
+        self.elections.named(name)
+    }
+
+    /// Where requests to a server are counted.
+    pub(crate) fn requests(&self, host: &str) -> Arc<RequestMetrics> {
+        self.requests.host(host)
+    }
+
+    /// Where servers count how often they read certificates.
+    pub(crate) fn certificates(&self) -> &CertificateReads {
+        &self.certificates
     }
 
     /// Where a controller counts, and the claim to its name; none if somebody has it.

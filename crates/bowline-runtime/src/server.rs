@@ -10,10 +10,12 @@
 
 mod address;
 mod connection;
+mod guard;
 mod handler;
 mod metrics;
 mod negotiation;
 mod place;
+mod tls;
 
 use std::fmt;
 use std::io;
@@ -27,13 +29,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::Metrics;
+use crate::metrics::CertificateReads;
+
 pub use address::{BindAddress, BindAddressError};
 use connection::Connection;
+use guard::Guard;
 pub(crate) use handler::refuse_change;
 use handler::{Handler, Routes};
 pub use handler::{Request, Response, text};
 pub use metrics::MetricsServer;
 use place::Resting;
+use tls::Shown;
+pub use tls::{Tls, TlsError};
 
 /// How long no connection is taken when the system has no more of them to give.
 const EXHAUSTED: Duration = Duration::from_millis(50);
@@ -62,6 +70,9 @@ pub struct Server {
     purpose: String,
     address: BindAddress,
     handlers: Vec<(String, Handler)>,
+    tls: Option<Tls>,
+    reads: CertificateReads,
+    authority: Option<kube::Client>,
     limits: Limits,
 }
 
@@ -95,7 +106,40 @@ impl Server {
     /// A server at an address. `purpose` is what it is called in logs and errors, as in "cannot listen on :8080 for
     /// metrics".
     pub fn new(purpose: impl Into<String>, address: BindAddress) -> Self {
-        Self { purpose: purpose.into(), address, handlers: Vec::new(), limits: Limits::default() }
+        Self {
+            purpose: purpose.into(),
+            address,
+            handlers: Vec::new(),
+            tls: None,
+            reads: CertificateReads::default(),
+            authority: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Answers over TLS. In plain HTTP, by default.
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Answers only whom the API server lets: a request has to carry a token (`Authorization: Bearer`), and its owner has
+    /// to be allowed the method, in small letters, on the path (`nonResourceURLs` in a `ClusterRole`). Needs
+    /// [`tls`](Self::tls). Everybody is answered, by default.
+    ///
+    /// The client needs `create` on `tokenreviews` and `subjectaccessreviews`. What it is told is kept: for a minute whose a
+    /// token is, for five minutes that something is allowed, for 30 s that it is not. A token that is nobody's is answered
+    /// with 401, something that is not allowed with 403, and with 500 when the API server does not say.
+    pub fn authenticated(mut self, client: kube::Client) -> Self {
+        self.authority = Some(client);
+        self
+    }
+
+    /// Where it is counted how often the certificate was read (`certwatcher_read_certificate_total` and
+    /// `certwatcher_read_certificate_errors_total`). Nowhere, by default.
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        self.reads = metrics.certificates().clone();
+        self
     }
 
     /// What answers the requests for a path; if that ends with a slash, also those for all below it that have no handler of
@@ -166,23 +210,38 @@ impl Server {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn bind(self, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
-        let Self { purpose, address, handlers, limits } = self;
+        let Self { purpose, address, handlers, tls, reads, authority, limits } = self;
+        if address.is_off() {
+            return Ok(None);
+        }
+        if authority.is_some() && tls.is_none() {
+            return Err(ServerError::Unprotected { purpose });
+        }
         let mut routes = Routes::default();
         for (path, handler) in handlers {
             routes.add(&purpose, path, handler)?;
         }
-        let listener = match address.listen().await {
-            Ok(Some(listener)) => listener,
-            Ok(None) => return Ok(None),
-            Err(error) => return Err(ServerError::listen(address, purpose, error)),
+        let shown = match tls {
+            Some(tls) => match tls.load(spawner, reads).await {
+                Ok(shown) => Some(shown),
+                Err(source) => return Err(ServerError::Tls { purpose, source }),
+            },
+            None => None,
         };
-        let bound = match listener.local_addr() {
-            Ok(bound) => bound,
+        let listened = address.listen().await;
+        let (listener, bound) = match listened.and_then(|listener| Ok((listener.local_addr()?, listener))) {
+            Ok((bound, listener)) => (listener, bound),
             Err(error) => return Err(ServerError::listen(address, purpose, error)),
         };
         tracing::info!(address = %bound, "listening for {purpose}");
-        let routes = Arc::new(routes);
-        Ok(Some(Bound { purpose, listener, address: bound, routes, limits, spawner: spawner.clone() }))
+        let connection = Arc::new(Connection {
+            routes,
+            tls: shown.as_ref().map(Shown::acceptor),
+            guard: authority.map(|authority| Guard::new(authority, spawner.clock().clone())),
+            limits,
+            clock: spawner.clock().clone(),
+        });
+        Ok(Some(Bound { purpose, listener, address: bound, shown, connection, spawner: spawner.clone() }))
     }
 }
 
@@ -192,8 +251,8 @@ pub struct Bound {
     purpose: String,
     listener: TcpListener,
     address: SocketAddr,
-    routes: Arc<Routes>,
-    limits: Limits,
+    shown: Option<Shown>,
+    connection: Arc<Connection>,
     spawner: Spawner,
 }
 
@@ -208,40 +267,43 @@ impl Bound {
     /// and requests, closes those that wait, and waits for what is being answered; what takes too long is cut and named in
     /// the log. When this is dropped, all connections are cut.
     pub async fn serve(self, stop: CancellationToken) {
-        let connections = self.spawner.scope(&self.purpose);
+        let Self { purpose, listener, address, shown, connection, spawner } = self;
+        let (limits, clock) = (connection.limits, spawner.clock());
+        let connections = spawner.scope(&purpose);
         let closed = connections.cancellation();
-        let door = Door {
-            permits: Arc::new(Semaphore::new(self.limits.connections.get().min(Semaphore::MAX_PERMITS))),
-            resting: Arc::default(),
-            listener: self.listener,
-            clock: self.spawner.clock().clone(),
-        };
-        let connection = Arc::new(Connection {
-            routes: self.routes,
-            limits: self.limits,
-            clock: self.spawner.clock().clone(),
-            stop: closed.clone(),
+        let mut renewed = std::pin::pin!(async {
+            match shown {
+                Some(shown) => shown.renew(&connections.spawner()).await,
+                None => std::future::pending().await,
+            }
         });
+        let door = Door {
+            permits: Arc::new(Semaphore::new(limits.connections.get().min(Semaphore::MAX_PERMITS))),
+            resting: Arc::default(),
+            listener,
+            clock: clock.clone(),
+        };
         loop {
             let entered = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 () = closed.cancelled() => break,
+                never = renewed.as_mut() => match never {},
                 entered = door.enter() => entered,
             };
             let Some((stream, permit)) = entered else { continue };
-            let place = door.resting.enter(self.spawner.clock(), self.limits.first_request);
-            let connection = connection.clone();
+            let place = door.resting.enter(clock, limits.first_request);
+            let (connection, closed) = (connection.clone(), closed.clone());
             connections.spawn("connection", async move {
-                connection.run(stream, place).await;
+                connection.run(stream, place, closed).await;
                 drop(permit);
             });
         }
         drop(door);
-        let drained = connections.drain(self.limits.stop).await;
+        let drained = connections.drain(limits.stop).await;
         if !drained.is_clean() {
             let cut = drained.left().len();
-            tracing::warn!(address = %self.address, cut, "answers for {} took too long to stop", self.purpose);
+            tracing::warn!(%address, cut, "answers for {purpose} took too long to stop");
         }
     }
 }
@@ -317,6 +379,20 @@ pub enum ServerError {
         /// Why.
         source: io::Error,
     },
+    /// There is no certificate.
+    #[error("the server for {purpose} has no certificate")]
+    Tls {
+        /// What the server is for.
+        purpose: String,
+        /// Why.
+        source: TlsError,
+    },
+    /// Tokens would be sent in the open.
+    #[error("the server for {purpose} asks for tokens, which everybody could read on their way: give it TLS")]
+    Unprotected {
+        /// What the server is for.
+        purpose: String,
+    },
     /// A path that cannot have a handler.
     #[error("the server for {purpose} cannot have a handler for {path:?}: {problem}")]
     Path {
@@ -346,8 +422,10 @@ impl fmt::Debug for Server {
             .field("purpose", &self.purpose)
             .field("address", &self.address)
             .field("paths", &paths)
+            .field("tls", &self.tls)
+            .field("is_authenticated", &self.authority.is_some())
             .field("limits", &self.limits)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

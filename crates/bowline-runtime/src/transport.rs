@@ -34,12 +34,13 @@ use tower::Layer as _;
 use tower::util::option_layer;
 
 use crate::leader_election::{Fence, Fenced};
+use crate::metrics::RequestMetrics;
 use crate::{BoxError, Metrics};
 use connection::Connector;
 use deadline::Deadline;
 use pace::{Pace, Paced};
 use pool::{Pool, PoolLimits};
-use retry::{Counts, Limits, Retry};
+use retry::{Limits, Retry};
 
 pub use search::ConfigSearch;
 
@@ -68,7 +69,7 @@ struct Inner {
     auth: Option<AuthLayer>,
     headers: ExtraHeadersLayer,
     namespace: String,
-    counts: Option<Counts>,
+    counts: Option<Arc<RequestMetrics>>,
     pace: Option<Pace>,
     options: TransportOptions,
 }
@@ -92,9 +93,7 @@ impl Transport {
         let connector = Connector::new(config, connect, clock.clone())?;
         let limits = PoolLimits { requests: options.requests, patience: options.response };
         let pool = Pool::new(connector, host(config)?, &limits, clock);
-        let host = authority(config).to_owned();
-        let counts =
-            options.metrics.as_ref().map(|metrics| Counts { retries: metrics.retries().clone(), host });
+        let counts = options.metrics.as_ref().map(|metrics| metrics.requests(authority(config)));
         let (base, namespace) = (config.base_uri_layer(), config.default_namespace.clone());
         let pace = options.rate.clone().map(|bucket| Pace::new(bucket, options.clock.clone()));
         Ok(Self(Arc::new(Inner {
@@ -213,7 +212,8 @@ impl TransportOptions {
         self
     }
 
-    /// Where it is counted what is sent again (`rest_client_request_retries_total`). Nowhere by default.
+    /// Where it is counted what is sent (`rest_client_requests_total`), and what of it is sent again
+    /// (`rest_client_request_retries_total`). Nowhere by default.
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self

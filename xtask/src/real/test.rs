@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 use std::process::{ExitCode, ExitStatus, Stdio};
 
 use bowline_clock::Clock;
@@ -37,6 +38,8 @@ const TESTS: &[&str] = &[
     "bowline-testing",
     "--test",
     "env",
+    "--test",
+    "failover",
     "-p",
     "sample-controller",
     "--test",
@@ -49,21 +52,26 @@ const KUBECONFIG: &str = "BOWLINE_REAL_KUBECONFIG";
 /// Tells those that are written with `TestEnv` to take it.
 const ARM: (&str, &str) = ("BOWLINE_TEST_ARM", "real");
 
+/// Tells those that start a plane of their own, to restart it for example, where its programs are.
+const ASSETS: &str = "KUBEBUILDER_ASSETS";
+
 pub(super) async fn run(clock: &Clock, home: &Home, arguments: &[String]) -> Result<ExitCode, RealError> {
     // From here on a signal does not end this process.
     let mut signals = Signals::listen()?;
     let prepared = async {
         let binaries = build::binaries(clock, home).await?;
-        Ok::<_, RealError>(RealControlPlane::builder(clock.clone(), binaries).start().await?)
+        let programs = binaries.etcd().with_file_name("");
+        let plane = RealControlPlane::builder(clock.clone(), binaries).start().await?;
+        Ok::<_, RealError>((plane, programs))
     };
-    let plane = tokio::select! {
+    let (plane, programs) = tokio::select! {
         biased;
-        plane = prepared => plane?,
+        prepared = prepared => prepared?,
         // What was started is dropped, and so killed.
         signal = signals.next() => return Ok(code_of_signal(signal)),
     };
     eprintln!("real: is ready at {}", plane.server());
-    let status = tests(&plane, arguments, &mut signals).await;
+    let status = tests(&plane, &programs, arguments, &mut signals).await;
     plane.stop().await?;
     eprintln!("real: stopped");
     status.map(exit_code)
@@ -71,6 +79,7 @@ pub(super) async fn run(clock: &Clock, home: &Home, arguments: &[String]) -> Res
 
 async fn tests(
     plane: &RealControlPlane,
+    programs: &Path,
     arguments: &[String],
     signals: &mut Signals,
 ) -> Result<ExitStatus, RealError> {
@@ -91,6 +100,7 @@ async fn tests(
         .args(arguments)
         .env(KUBECONFIG, plane.kubeconfig())
         .env(ARM.0, ARM.1)
+        .env(ASSETS, programs)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         // A group of its own, so that a signal reaches cargo and its tests once, however it came here.

@@ -1,25 +1,93 @@
-//! What is counted of requests.
+//! What is counted of requests, under client-go's names.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use http::Method;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
 
-/// How often requests were sent again, as client-go counts it.
-#[derive(Clone, Debug)]
-pub(crate) struct RequestRetries(Family<[(&'static str, String); 3], Counter>);
+/// The methods that are told apart; whatever else there is counts as the last.
+const METHODS: [&str; 8] = ["GET", "PUT", "POST", "HEAD", "PATCH", "DELETE", "OPTIONS", "OTHER"];
 
-impl RequestRetries {
-    pub(super) fn register(registry: &mut Registry) -> Self {
-        let family = Family::default();
-        let help = "Number of request retries, partitioned by status code, verb, and host";
-        registry.register("rest_client_request_retries", help, Family::clone(&family));
-        Self(family)
+/// What is counted of requests, by the server that they are for.
+#[derive(Debug, Default)]
+pub(crate) struct RequestCatalog {
+    hosts: Mutex<BTreeMap<String, Arc<RequestMetrics>>>,
+}
+
+/// What is counted of the requests to one server.
+#[derive(Debug, Default)]
+pub(crate) struct RequestMetrics {
+    sent: Tally,
+    retried: Tally,
+}
+
+/// Counts by status code, zero for no answer, and method. Each pair is made once: after that, counting is a look-up.
+#[derive(Debug, Default)]
+struct Tally(RwLock<BTreeMap<(u16, usize), Counter>>);
+
+impl RequestCatalog {
+    /// Where requests to a server are counted.
+    pub(crate) fn host(&self, host: &str) -> Arc<RequestMetrics> {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        hosts.entry(host.to_owned()).or_default().clone()
+    }
+}
+
+impl RequestMetrics {
+    /// A request was sent, and this is the code of its answer; zero for none.
+    pub(crate) fn sent(&self, code: u16, method: &Method) {
+        self.sent.count(code, method);
     }
 
-    /// A request is sent again: after an answer with this code, zero for none.
-    pub(crate) fn count(&self, code: u16, host: &str, verb: &str) {
-        let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
-        let labels = [("code", code), ("host", host.to_owned()), ("verb", verb.to_owned())];
-        self.0.get_or_create(&labels).inc();
+    /// A request is sent again after an answer with this code; zero for none.
+    pub(crate) fn retried(&self, code: u16, method: &Method) {
+        self.retried.count(code, method);
+    }
+}
+
+impl Tally {
+    fn count(&self, code: u16, method: &Method) {
+        let method = METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1);
+        let key = (code, method);
+        if let Some(counter) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            counter.inc();
+            return;
+        }
+        self.0.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().inc();
+    }
+
+    /// What was counted, by code and method.
+    fn counts(&self) -> Vec<(String, &'static str, Counter)> {
+        let counts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let count = |((code, method), counter): (&(u16, usize), &Counter)| {
+            let code = if *code == 0 { "<error>".to_owned() } else { code.to_string() };
+            (code, METHODS[*method], counter.clone())
+        };
+        counts.iter().map(count).collect()
+    }
+}
+
+impl Collector for RequestCatalog {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut family = |name, help, label, tally: fn(&RequestMetrics) -> &Tally| {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (host, metrics) in &hosts {
+                for (code, method, counter) in tally(metrics).counts() {
+                    let labels = [("code", &*code), ("host", host), (label, method)];
+                    counter.encode(family.encode_family(&labels)?)?;
+                }
+            }
+            Ok(())
+        };
+        let help = "Number of HTTP requests, partitioned by status code, method, and host";
+        family("rest_client_requests", help, "method", |metrics| &metrics.sent)?;
+        let help = "Number of request retries, partitioned by status code, verb, and host";
+        family("rest_client_request_retries", help, "verb", |metrics| &metrics.retried)
     }
 }

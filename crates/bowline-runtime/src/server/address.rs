@@ -5,7 +5,7 @@ use std::io::{
     self,
     ErrorKind::{AddrInUse, PermissionDenied},
 };
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use tokio::net::TcpListener;
@@ -62,19 +62,18 @@ impl BindAddress {
         self.0 == Form::Off
     }
 
-    /// Listens there; nowhere if it is off.
-    pub(super) async fn listen(&self) -> io::Result<Option<TcpListener>> {
-        Ok(Some(match &self.0 {
-            Form::Off => return Ok(None),
-            Form::At { host, port } => TcpListener::bind((host.as_str(), *port)).await?,
+    /// Listens there.
+    pub(super) async fn listen(&self) -> io::Result<TcpListener> {
+        let (host, port) = match &self.0 {
+            Form::Off => return Err(io::Error::other("it is off")),
+            Form::At { host, port } => (host.as_str(), *port),
             // This takes IPv4 too, but there are machines without IPv6.
             Form::All(port) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).await {
-                Err(error) if !matches!(error.kind(), AddrInUse | PermissionDenied) => {
-                    TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).await?
-                }
-                bound => bound?,
+                Err(error) if !matches!(error.kind(), AddrInUse | PermissionDenied) => ("0.0.0.0", *port),
+                bound => return bound,
             },
-        }))
+        };
+        TcpListener::bind((host, port)).await
     }
 }
 

@@ -15,9 +15,11 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::Limits;
+use super::guard::Guard;
 use super::handler::{Handler, Request, Response, Routes, text};
 use super::place::Place;
 use crate::BoxError;
@@ -27,19 +29,20 @@ const HEADERS: usize = 64 * 1024;
 
 /// What all connections of a server share.
 pub(super) struct Connection {
-    pub(super) routes: Arc<Routes>,
+    pub(super) routes: Routes,
+    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) guard: Option<Guard>,
     pub(super) limits: Limits,
     pub(super) clock: Clock,
-    pub(super) stop: CancellationToken,
 }
 
 impl Connection {
     /// Until the client leaves, takes too long, or the server stops.
-    pub(super) async fn run(self: Arc<Self>, stream: TcpStream, place: Place) {
+    pub(super) async fn run(self: Arc<Self>, stream: TcpStream, place: Place, stop: CancellationToken) {
         let place = Arc::new(place);
         let ended = tokio::select! {
             biased;
-            ended = self.clone().serve(stream, place.clone()) => ended,
+            ended = self.serve(stream, place.clone(), stop) => ended,
             () = place.lost() => Err("its client asked nothing for too long".into()),
         };
         if let Err(error) = ended {
@@ -47,21 +50,31 @@ impl Connection {
         }
     }
 
-    async fn serve(self: Arc<Self>, stream: TcpStream, place: Arc<Place>) -> Result<(), BoxError> {
+    async fn serve(
+        self: Arc<Self>,
+        stream: TcpStream,
+        place: Arc<Place>,
+        stop: CancellationToken,
+    ) -> Result<(), BoxError> {
         stream.set_nodelay(true)?;
-        self.requests(stream, place).await?;
-        Ok(())
+        let Some(tls) = self.tls.clone() else { return Ok(self.requests(stream, place, stop).await?) };
+        let stream = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            stream = tls.accept(stream) => stream?,
+        };
+        Ok(self.requests(stream, place, stop).await?)
     }
 
     async fn requests(
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin,
         place: Arc<Place>,
+        stop: CancellationToken,
     ) -> hyper::Result<()> {
         let mut builder = http1::Builder::new();
         // How long a client may take is watched by its place.
         builder.header_read_timeout(None).max_buf_size(HEADERS);
-        let stop = self.stop.clone();
         let exchange = Exchange { connection: self, place };
         let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), exchange));
         tokio::select! {
@@ -76,7 +89,12 @@ impl Connection {
         let Some(handler) = self.routes.find(request.uri().path()) else {
             return text(StatusCode::NOT_FOUND, "404 page not found\n");
         };
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        if let Some(guard) = &self.guard
+            && let Err(refusal) = guard.admit(&mut head).await
+        {
+            return refusal;
+        }
         let body = Limited::new(body, self.limits.body).collect();
         let body = match self.clock.timeout(self.limits.request, body).await {
             Ok(Ok(body)) => body.to_bytes(),

@@ -7,7 +7,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 
 use super::handler::refuse_change;
 use super::negotiation::Form;
-use super::{BindAddress, Bound, Request, Response, Server, ServerError};
+use super::{BindAddress, Bound, Request, Response, Server, ServerError, Tls};
 use crate::Metrics;
 
 /// Where metrics are.
@@ -36,6 +36,17 @@ impl MetricsServer {
         self.options(|server| server.handler(path, handler))
     }
 
+    /// Answers over TLS, see [`Server::tls`].
+    pub fn tls(self, tls: Tls) -> Self {
+        self.options(|server| server.tls(tls))
+    }
+
+    /// Answers only whom the API server lets, see [`Server::authenticated`]: `get` on `/metrics`, and on the paths of other
+    /// handlers.
+    pub fn authenticated(self, client: kube::Client) -> Self {
+        self.options(|server| server.authenticated(client))
+    }
+
     /// Options of the server: limits and timeouts.
     pub fn options(mut self, options: impl FnOnce(Server) -> Server) -> Self {
         self.server = options(self.server);
@@ -50,12 +61,13 @@ impl MetricsServer {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn bind(self, metrics: &Metrics, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
+        let server = self.server.metrics(metrics);
         let metrics = metrics.clone();
         let scrape = move |request: Request| {
             let answer = refuse_change(&request).unwrap_or_else(|| answer(&metrics, &request));
             std::future::ready(answer)
         };
-        self.server.handler(PATH, scrape).bind(spawner).await
+        server.handler(PATH, scrape).bind(spawner).await
     }
 }
 

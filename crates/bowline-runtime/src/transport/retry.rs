@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tower_service::Service;
 
 use super::request::{reads, wants_refusals};
 use crate::BoxError;
-use crate::metrics::RequestRetries;
+use crate::metrics::RequestMetrics;
 
 /// The first pause after a broken connection; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,13 +38,6 @@ pub(super) struct Limits {
     pub(super) pauses: Duration,
 }
 
-/// Where it is counted, and by which server.
-#[derive(Clone)]
-pub(super) struct Counts {
-    pub(super) retries: RequestRetries,
-    pub(super) host: String,
-}
-
 /// A service that sends some requests again:
 /// - one that only reads, when the connection was closed before there was an answer;
 /// - any, when the server says that it is too busy and when to come again: it did nothing then.
@@ -53,12 +47,12 @@ pub(super) struct Counts {
 pub(super) struct Retry<S> {
     inner: S,
     limits: Limits,
-    counts: Option<Counts>,
+    counts: Option<Arc<RequestMetrics>>,
     clock: Clock,
 }
 
 impl<S> Retry<S> {
-    pub(super) fn new(inner: S, limits: Limits, counts: Option<Counts>, clock: Clock) -> Self {
+    pub(super) fn new(inner: S, limits: Limits, counts: Option<Arc<RequestMetrics>>, clock: Clock) -> Self {
         Self { inner, limits, counts, clock }
     }
 }
@@ -89,7 +83,7 @@ async fn send<S, B>(
     mut inner: S,
     request: Request<Body>,
     limits: Limits,
-    counts: Option<Counts>,
+    counts: Option<Arc<RequestMetrics>>,
     clock: Clock,
 ) -> Result<Response<B>, BoxError>
 where
@@ -106,6 +100,10 @@ where
         let (reads, wants_refusals) = (reads(&request), wants_refusals(&request));
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let answer = inner.call(request).await;
+        let code = answer.as_ref().map_or(0, |response| response.status().as_u16());
+        if let Some(counts) = &counts {
+            counts.sent(code, &method);
+        }
         let pause = match &answer {
             Ok(response) if !wants_refusals => asked_pause(response),
             Err(error) if reads && is_broken(&**error) => Some(PAUSE * 2_u32.pow(tried.min(8) - 1)),
@@ -115,15 +113,14 @@ where
         if next.is_none() || pauses + pause > limits.pauses {
             return answer;
         }
-        let code = answer.as_ref().map_or(0, |response| response.status().as_u16());
         // One pause is nothing special. Who waits for longer should be able to see what for.
         if tried > 1 {
             tracing::info!(%method, path, code, tried, ?pause, waited = ?pauses, "a request is sent again after a pause");
         } else {
             tracing::debug!(%method, path, code, ?pause, "a request is sent again after a pause");
         }
-        if let Some(Counts { retries, host }) = &counts {
-            retries.count(code, host, method.as_str());
+        if let Some(counts) = &counts {
+            counts.retried(code, &method);
         }
         if let Ok(response) = answer {
             read_refusal(response.into_body()).await;

@@ -1,6 +1,6 @@
 //! A strict reader of Prometheus's text form, version 0.0.4.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is exposed under one name.
 #[derive(Debug)]
@@ -17,6 +17,12 @@ pub(crate) struct Sample {
 }
 
 impl Family {
+    /// The names of all labels but those that a histogram has for its buckets.
+    pub(crate) fn labels(&self) -> BTreeSet<&str> {
+        let labels = self.samples.iter().flat_map(|sample| sample.labels.keys().map(String::as_str));
+        labels.filter(|label| self.kind != "histogram" || *label != "le").collect()
+    }
+
     /// The value of the sample that has all of these labels.
     pub(crate) fn value(&self, labels: &[(&str, &str)]) -> Option<f64> {
         let has = |sample: &&Sample| {

@@ -122,7 +122,8 @@ async fn a_client_that_takes_no_answer_is_cut() {
 
 #[tokio::test]
 async fn whoever_asks_gets_in_past_any_number_that_do_not() {
-    let server = serve(server().max_connections(NonZero::new(8).unwrap())).await;
+    let patient = server().first_request(Duration::from_secs(3600));
+    let server = serve(patient.max_connections(NonZero::new(8).unwrap())).await;
     let mut silent = Vec::new();
     for round in 0..40 {
         silent.push(server.connect().await);

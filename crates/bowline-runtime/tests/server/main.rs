@@ -1,5 +1,8 @@
 //! The servers of a program on real sockets: metrics and health probes.
 
+mod authentication;
+mod dashboards;
+mod encryption;
 mod exposition;
 mod limits;
 mod probes;

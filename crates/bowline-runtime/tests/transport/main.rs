@@ -119,6 +119,14 @@ async fn a_busy_server_is_asked_again_when_it_says_for_any_verb() {
     let counted = metrics.encode();
     let line = |code: u16| format!("rest_client_request_retries_total{{code=\"{code}\",host=\"127.0.0.1:");
     assert!(counted.contains(&line(429)) && counted.contains(&line(503)), "{counted}");
+    for code in [429, 503, 200] {
+        let sent = counted.lines().find_map(|line| {
+            let labels =
+                line.strip_prefix(&format!("rest_client_requests_total{{code=\"{code}\",host=\"127.0.0.1:"))?;
+            labels.split_once("\",method=\"POST\"} ")
+        });
+        assert_eq!(sent.map(|(_, count)| count), Some("1"), "{counted}");
+    }
     // A refusal is read to its end.
     assert!(server.lines().iter().all(|(connection, _)| *connection == 1), "{:?}", server.lines());
 }

@@ -19,6 +19,8 @@ use super::{Binaries, RealControlPlane, StartError, file};
 const PORT_ATTEMPTS: usize = 3;
 /// What Go's programs say then.
 const PORT_TAKEN: &str = "address already in use";
+/// Where an API server says whether it is ready.
+const READY: &str = "/readyz";
 /// How long one look at the API server may take.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
@@ -26,12 +28,13 @@ const PROBE_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it starts"]
 pub struct RealControlPlaneBuilder {
-    clock: Clock,
+    pub(super) clock: Clock,
     binaries: Binaries,
     controller_manager: bool,
+    audit_policy: Option<String>,
     directory: Option<PathBuf>,
     ready_limit: Duration,
-    stop_limit: Duration,
+    pub(super) stop_limit: Duration,
 }
 
 impl RealControlPlaneBuilder {
@@ -40,6 +43,7 @@ impl RealControlPlaneBuilder {
             clock,
             binaries,
             controller_manager: false,
+            audit_policy: None,
             directory: None,
             ready_limit: Duration::from_secs(60),
             stop_limit: Duration::from_secs(10),
@@ -50,6 +54,13 @@ impl RealControlPlaneBuilder {
     /// makes the service accounts that it asks for; and no built-in controller works. Default: no.
     pub fn controller_manager(mut self, runs: bool) -> Self {
         self.controller_manager = runs;
+        self
+    }
+
+    /// The API server writes down what it is asked, and by whom, as an audit policy says, in JSON or YAML; see
+    /// [`RealControlPlane::audit_log`]. Default: it does not.
+    pub fn audit_policy(mut self, policy: impl Into<String>) -> Self {
+        self.audit_policy = Some(policy.into());
         self
     }
 
@@ -86,6 +97,9 @@ impl RealControlPlaneBuilder {
         };
         let credentials = Credentials::generate(&self.clock)?;
         file::write_credentials(&directory, &credentials).map_err(in_directory(directory.path()))?;
+        if let Some(policy) = &self.audit_policy {
+            directory.write(file::AUDIT_POLICY, policy).map_err(in_directory(directory.path()))?;
+        }
 
         let deadline = self.clock.now() + self.ready_limit;
         let mut attempt = 1;
@@ -102,14 +116,30 @@ impl RealControlPlaneBuilder {
             }
         };
         Ok(RealControlPlane {
-            clock: self.clock,
             server: server(ports),
             authority: credentials.authority.certificate(),
             credentials,
-            stop_limit: self.stop_limit,
+            ports,
+            options: self,
             processes,
             directory,
         })
+    }
+
+    /// Kills the API server, starts it again and waits until it is ready.
+    pub(super) async fn restart_api_server(
+        &self,
+        processes: &mut Processes,
+        directory: &Directory,
+        credentials: &Credentials,
+        ports: Ports,
+    ) -> Result<(), StartError> {
+        let (program, path) = (Binaries::KUBE_APISERVER, self.binaries.kube_apiserver());
+        let (arguments, log) = (self.api_server_flags(directory, ports), directory.join(&file::log(program)));
+        let restarted = processes.restart(program, path, &arguments, log);
+        restarted.map_err(|source| StartError::Spawn { program, path: path.to_owned(), source })?;
+        let deadline = self.clock.now() + self.ready_limit;
+        self.wait_for(processes, program, &probe(credentials, ports)?, READY, deadline).await
     }
 
     async fn start_processes(
@@ -135,12 +165,11 @@ impl RealControlPlaneBuilder {
         };
         // The API server waits for etcd by itself.
         spawn(&mut processes, Binaries::ETCD, self.binaries.etcd(), &flags::etcd(directory, ports))?;
-        let arguments = flags::kube_apiserver(directory, ports, self.controller_manager);
+        let arguments = self.api_server_flags(directory, ports);
         spawn(&mut processes, Binaries::KUBE_APISERVER, self.binaries.kube_apiserver(), &arguments)?;
 
-        let authority = credentials.authority.certificate_der();
-        let probe = Probe::new(authority, ports.api_server, credentials.admin_token.clone())?;
-        self.wait_for(&mut processes, Binaries::KUBE_APISERVER, &probe, "/readyz", deadline).await?;
+        let probe = probe(credentials, ports)?;
+        self.wait_for(&mut processes, Binaries::KUBE_APISERVER, &probe, READY, deadline).await?;
 
         if self.controller_manager {
             let program = Binaries::KUBE_CONTROLLER_MANAGER;
@@ -150,6 +179,14 @@ impl RealControlPlaneBuilder {
             self.wait_for(&mut processes, program, &probe, account, deadline).await?;
         }
         Ok((ports, processes))
+    }
+
+    fn api_server_flags(&self, directory: &Directory, ports: Ports) -> Vec<String> {
+        let mut flags = flags::kube_apiserver(directory, ports, self.controller_manager);
+        if self.audit_policy.is_some() {
+            flags.extend(flags::audit(directory));
+        }
+        flags
     }
 
     /// Waits until the API server answers a request with 200, which is what `program` brings about.
@@ -180,6 +217,11 @@ impl RealControlPlaneBuilder {
             self.clock.sleep(LOOK).await;
         }
     }
+}
+
+fn probe(credentials: &Credentials, ports: Ports) -> Result<Probe, StartError> {
+    let authority = credentials.authority.certificate_der();
+    Ok(Probe::new(authority, ports.api_server, credentials.admin_token.clone())?)
 }
 
 fn in_directory(directory: &Path) -> impl FnOnce(io::Error) -> StartError {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use bowline_clock::Clock;
 
@@ -10,9 +9,10 @@ use super::credentials::Credentials;
 use super::detached::{DetachedControlPlane, Recorded};
 use super::directory::Directory;
 use super::file;
+use super::flags::Ports;
 use super::identity::Identity;
 use super::processes::Processes;
-use super::{Binaries, RealControlPlaneBuilder, Secret};
+use super::{Binaries, RealControlPlaneBuilder, Secret, StartError};
 
 /// A running etcd and kube-apiserver, and kube-controller-manager if it was asked for, of one's own.
 ///
@@ -25,11 +25,11 @@ use super::{Binaries, RealControlPlaneBuilder, Secret};
 /// that watches for it, when this process ends without either, even by `SIGKILL`. Only
 /// [`detach`](Self::detach) lets them live longer. In no case is another process touched.
 pub struct RealControlPlane {
-    pub(super) clock: Clock,
+    pub(super) options: RealControlPlaneBuilder,
+    pub(super) ports: Ports,
     pub(super) server: String,
     pub(super) credentials: Credentials,
     pub(super) authority: String,
-    pub(super) stop_limit: Duration,
     /// Before the directory, which must outlast them.
     pub(super) processes: Processes,
     pub(super) directory: Directory,
@@ -57,6 +57,13 @@ impl RealControlPlane {
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// What the API server was asked, a JSON object in each line, if there is an
+    /// [audit policy](RealControlPlaneBuilder::audit_policy).
+    #[must_use]
+    pub fn audit_log(&self) -> PathBuf {
+        self.directory.join(file::AUDIT_LOG)
     }
 
     /// The certificate of the authority that the API server's is signed by, as PEM.
@@ -88,13 +95,23 @@ impl RealControlPlane {
         self.processes.iter().map(|process| (process.name(), process.pid()))
     }
 
+    /// Kills the API server, as if it had crashed, starts it again on the same port and data, and returns when it is ready.
+    /// etcd goes on.
+    ///
+    /// # Errors
+    /// [`StartError`] when it does not come back within the builder's `ready_limit`.
+    pub async fn restart_api_server(&mut self) -> Result<(), StartError> {
+        let Self { options, processes, directory, credentials, ports, .. } = self;
+        options.restart_api_server(processes, directory, credentials, *ports).await
+    }
+
     /// Stops the processes: asks each to end, and kills one that does not within the builder's `stop_limit`. Returns
     /// when all have ended. A temporary directory is removed.
     ///
     /// # Errors
     /// [`StopError`] when the operating system refuses. What is left is killed then.
     pub async fn stop(self) -> Result<(), StopError> {
-        let stopped = self.processes.stop(&self.clock, self.stop_limit).await;
+        let stopped = self.processes.stop(&self.options.clock, self.options.stop_limit).await;
         stopped.map_err(|(program, source)| StopError { program, source })
     }
 

@@ -27,6 +27,8 @@ pub(super) const ETCD_KEY: &str = "etcd.key";
 pub(super) const ETCD_CLIENT: &str = "etcd-client.crt";
 pub(super) const ETCD_CLIENT_KEY: &str = "etcd-client.key";
 pub(super) const ETCD_DATA: &str = "etcd-data";
+pub(super) const AUDIT_POLICY: &str = "audit-policy";
+pub(super) const AUDIT_LOG: &str = "audit.log";
 
 /// The name of a program's log.
 pub(super) fn log(program: &str) -> String {

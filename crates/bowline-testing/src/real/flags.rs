@@ -72,6 +72,15 @@ pub(super) fn kube_apiserver(directory: &Directory, ports: Ports, controller_man
     flags
 }
 
+/// What an API server needs besides to write down what it is asked.
+pub(super) fn audit(directory: &Directory) -> [String; 2] {
+    let at = |name| directory.join(name).display().to_string();
+    [
+        format!("--audit-policy-file={}", at(file::AUDIT_POLICY)),
+        format!("--audit-log-path={}", at(file::AUDIT_LOG)),
+    ]
+}
+
 pub(super) fn kube_controller_manager(directory: &Directory, ports: Ports) -> Vec<String> {
     let at = |name| directory.join(name).display().to_string();
     let kubeconfig = at(file::CONTROLLER_MANAGER_KUBECONFIG);

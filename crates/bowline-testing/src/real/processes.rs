@@ -45,6 +45,28 @@ impl Processes {
         Ok(())
     }
 
+    /// Kills a process and starts it again, in its old place.
+    pub(super) fn restart(
+        &mut self,
+        name: &'static str,
+        program: &Path,
+        arguments: &[String],
+        log: PathBuf,
+    ) -> io::Result<()> {
+        let place = self.running.iter().position(|process| process.name() == name);
+        if let Some(place) = place {
+            let pid = self.running[place].pid();
+            drop(self.running.remove(place));
+            // If the sentinel is gone, it kills nobody.
+            let _ = self.sentinel.forget(pid);
+        }
+        self.start(name, program, arguments, log)?;
+        if let Some(place) = place {
+            self.running[place..].rotate_right(1);
+        }
+        Ok(())
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Process> {
         self.running.iter()
     }

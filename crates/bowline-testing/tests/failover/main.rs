@@ -5,6 +5,7 @@
 //! between is not repeated.
 #![cfg(target_os = "linux")]
 
+mod audit;
 mod freeze;
 mod pair;
 mod plane;
@@ -46,6 +47,29 @@ fn no_two_replicas_write_at_once_in_a_hundred_rounds() {
     });
 }
 
+#[test]
+fn a_server_that_restarts_is_outlasted_or_costs_the_lease_and_work_goes_on() {
+    in_real_time(async |rng| {
+        let plane = Plane::start(&rng).await;
+        let outage = async {
+            let mut hasty = Pair::new(&plane, &rng, "hasty", Patience::SHORT).await?;
+            let mut patient = Pair::new(&plane, &rng, "patient", Patience::LONG).await?;
+            hasty.begin().await?;
+            let leader = patient.begin().await?;
+            plane.restart().await;
+            let (hasty, patient) = (hasty.go_on().await?, patient.go_on().await?);
+            Ok::<_, String>((leader, hasty, patient))
+        };
+        let (leader, hasty, (still, patient)) = outage.await.unwrap_or_else(|error| panic!("{error}"));
+        println!("{} {patient}", hasty.1);
+        assert_eq!(
+            (leader, patient.unprovoked),
+            (still, 0),
+            "its lease lasts longer than the server was away"
+        );
+    });
+}
+
 /// What the documentation of `Fence` says that it cannot prevent.
 #[test]
 fn a_replica_that_is_frozen_between_fence_and_socket_sends_one_request_per_worker_and_no_more() {
@@ -55,7 +79,7 @@ fn a_replica_that_is_frozen_between_fence_and_socket_sends_one_request_per_worke
         let outcome =
             async { pair?.freeze_in_between().await }.await.unwrap_or_else(|error| panic!("{error}"));
         println!("{outcome}");
-        assert_eq!(outcome.strays.len(), WORKERS);
+        assert_eq!(outcome.strays.len(), WORKERS.get());
         assert!(outcome.strays.iter().all(|stray| stray.end.is_some()), "a server does not know better");
     });
 }

@@ -17,7 +17,7 @@ use crate::replica::{Orders, WORKERS, object};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// So many writes of one replica are enough to say that it leads and works.
-const WRITES: usize = 2 * WORKERS;
+const WRITES: usize = 2 * WORKERS.get();
 
 /// What a busy machine may add to a takeover: its threads may wait that long for a processor. It is no measure of speed, and
 /// only there so that a takeover that does not come by itself is told from one that came late.
@@ -40,6 +40,13 @@ impl Patience {
         lease: Duration::from_secs(2),
         renew: Duration::from_millis(1200),
         retry: Duration::from_millis(300),
+    };
+
+    /// Those of a leader that waits for a server to come back.
+    pub(crate) const LONG: Self = Self {
+        lease: Duration::from_secs(90),
+        renew: Duration::from_secs(80),
+        retry: Duration::from_secs(1),
     };
 }
 
@@ -117,9 +124,7 @@ impl<'a> Pair<'a> {
 
     /// Does that to the leader, one after the other, and looks each time at what the server saw.
     pub(crate) async fn rounds(mut self, faults: impl IntoIterator<Item = Fault>) -> Result<Outcome> {
-        for _ in 0..2 {
-            self.join(false).await?;
-        }
+        self.begin().await?;
         for (number, fault) in faults.into_iter().enumerate() {
             let round = format!("{}, round {number}, {fault:?}", self.namespace);
             self.round(fault).await.map_err(|error| format!("{round}: {error}"))?;
@@ -128,6 +133,32 @@ impl<'a> Pair<'a> {
         self.check()?;
         self.outcome.writes = self.read(|story| story.writes.len());
         Ok(self.outcome)
+    }
+
+    /// Starts both, and waits until one leads and works. Who that is.
+    pub(crate) async fn begin(&mut self) -> Result<String> {
+        for _ in 0..2 {
+            self.join(false).await?;
+        }
+        let leader = self.steady().await?;
+        Ok(self.replicas[leader].identity().to_owned())
+    }
+
+    /// Waits until one leads and writes again, after a server was away. Who that is, and what came of it.
+    pub(crate) async fn go_on(mut self) -> Result<(String, Outcome)> {
+        let before = self.read(|story| story.writes.len());
+        let deadline = self.plane.clock.now() + PATIENCE;
+        while self.read(|story| story.writes.len()) < before + WRITES {
+            self.replace_lost().await?;
+            if self.plane.clock.now() > deadline {
+                return Err(self.with_logs("nobody writes any more"));
+            }
+            self.plane.clock.sleep(LOOK).await;
+        }
+        let leader = self.steady().await?;
+        self.check()?;
+        self.outcome.writes = self.read(|story| story.writes.len());
+        Ok((self.replicas[leader].identity().to_owned(), self.outcome))
     }
 
     /// The leader freezes when all its workers were let through by the fence and none has sent, and goes on when another
@@ -141,7 +172,7 @@ impl<'a> Pair<'a> {
         self.thaw(&mut victim).await?;
         self.check()?;
         let late: BTreeSet<_> = self.outcome.strays.iter().map(|stray| &stray.object).collect();
-        if late.len() != WORKERS {
+        if late.len() != WORKERS.get() {
             return Err(format!("only {late:?} were written late\n{}", victim.log()));
         }
         Ok(self.outcome)
@@ -291,7 +322,7 @@ impl<'a> Pair<'a> {
     /// Whether each object was written last by that replica.
     async fn is_done_by(&self, identity: &str) -> Result<bool> {
         let maps = self.plane.maps(&self.namespace);
-        for worker in 0..WORKERS {
+        for worker in 0..WORKERS.get() {
             let map = maps.get(&object(worker)).await.map_err(|error| error.to_string())?;
             let by = map.data.as_ref().and_then(|data| data.get("by"));
             if by.is_none_or(|by| by != identity) {

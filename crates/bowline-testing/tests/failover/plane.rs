@@ -1,30 +1,59 @@
-//! The server that replicas fight over, and its record.
+//! The server that replicas fight over, and its record: embedded, or a real kube-apiserver with its audit log.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bowline_apiserver::{ApiServer, ServeOptions, Serving};
-use bowline_clock::{Clock, Rng};
+use bowline_clock::{Clock, Instant, Rng};
+use bowline_runtime::transport::{self, TransportOptions};
+use bowline_testing::{Arm, Binaries, RealControlPlane};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::{Mutex, MutexGuard};
 
+use crate::audit::{self, AuditLog};
 use crate::record::{Moment, Record, Story};
 use crate::replica::{WORKERS, object};
+
+/// How long an embedded server is away when it restarts: longer than a short lease lasts.
+const AWAY: Duration = Duration::from_secs(3);
+
+/// One at a time: a real server needs more of this machine than a test has to share.
+static TURN: Mutex<()> = Mutex::const_new(());
 
 /// A server on a socket, for as long as this is there.
 pub(crate) struct Plane {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
+    address: SocketAddr,
+    kubeconfig: PathBuf,
     record: Record,
-    serving: Serving,
+    arm: Server,
     directory: TempDir,
+    _turn: Option<MutexGuard<'static, ()>>,
+}
+
+enum Server {
+    Embedded { _serving: Serving },
+    Real(Box<Mutex<RealControlPlane>>, AuditLog),
 }
 
 impl Plane {
+    /// On the arm that `BOWLINE_TEST_ARM` names. A real one is always started, for it is restarted and asked for its audit
+    /// log, from the programs in `KUBEBUILDER_ASSETS`.
     pub(crate) async fn start(rng: &Rng) -> Self {
+        match Arm::from_env().expect("there is such an arm") {
+            Arm::Embedded => Self::embedded(rng).await,
+            Arm::Real => Self::real(rng).await,
+            arm => panic!("replicas cannot fight over a server of the arm {arm:?}"),
+        }
+    }
+
+    async fn embedded(rng: &Rng) -> Self {
         let clock = Clock::real();
         let record = Record::new(&clock, rng);
         let server =
@@ -32,12 +61,47 @@ impl Plane {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
         let serving = server.serve(listener, ServeOptions::default()).expect("it is on the socket");
         let directory = tempfile::tempdir().expect("there is a place for files");
-        serving.kubeconfig().write(directory.path().join("kubeconfig")).expect("it is written");
-        Self { client: Client::new(server, "default"), clock, record, serving, directory }
+        let kubeconfig = directory.path().join("kubeconfig");
+        serving.kubeconfig().write(&kubeconfig).expect("it is written");
+        Self {
+            client: Client::new(server, "default"),
+            address: serving.address(),
+            arm: Server::Embedded { _serving: serving },
+            clock,
+            kubeconfig,
+            record,
+            directory,
+            _turn: None,
+        }
+    }
+
+    async fn real(rng: &Rng) -> Self {
+        let turn = TURN.lock().await;
+        let clock = Clock::real();
+        let programs = std::env::var_os("KUBEBUILDER_ASSETS");
+        let programs =
+            programs.expect("KUBEBUILDER_ASSETS says where kube-apiserver is: `cargo xtask real test`");
+        let plane = RealControlPlane::builder(clock.clone(), Binaries::in_directory(Path::new(&programs)))
+            .audit_policy(audit::POLICY)
+            .start()
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let config = transport::config(Some(&plane.kubeconfig())).await.expect("a kubeconfig");
+        let address = plane.server().trim_start_matches("https://").parse().expect("an address");
+        Self {
+            client: transport::client(&config, &TransportOptions::new(&clock)).expect("a client"),
+            address,
+            kubeconfig: plane.kubeconfig(),
+            record: Record::new(&clock, rng),
+            arm: Server::Real(Box::new(Mutex::new(plane)), AuditLog::default()),
+            clock,
+            directory: tempfile::tempdir().expect("there is a place for files"),
+            _turn: Some(turn),
+        }
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
-        self.directory.path().join("kubeconfig")
+        self.kubeconfig.clone()
     }
 
     pub(crate) fn log(&self, identity: &str) -> PathBuf {
@@ -45,17 +109,39 @@ impl Plane {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.serving.address()
+        self.address
     }
 
     /// On the clock of the record.
     pub(crate) fn now(&self) -> Moment {
-        self.record.now()
+        match &self.arm {
+            Server::Embedded { .. } => self.clock.now().since(Instant::ZERO),
+            Server::Real(..) => self.clock.wall().duration_since(UNIX_EPOCH).expect("it is later than 1970"),
+        }
     }
 
     /// Looks at what happened in a namespace so far.
     pub(crate) fn read<T>(&self, namespace: &str, look: impl FnOnce(&Story) -> T) -> T {
+        if let Server::Real(_, log) = &self.arm {
+            let path = self.kubeconfig.with_file_name("audit.log");
+            log.read(&path, &self.record).expect("the audit log can be read");
+        }
         self.record.read(namespace, look)
+    }
+
+    /// The server crashes and comes back.
+    pub(crate) async fn restart(&self) {
+        match &self.arm {
+            Server::Embedded { .. } => {
+                self.record.set_away(true);
+                self.clock.sleep(AWAY).await;
+                self.record.set_away(false);
+            }
+            Server::Real(plane, _) => {
+                let restarted = plane.lock().await.restart_api_server().await;
+                restarted.unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
     }
 
     /// A namespace with an object for each worker.
@@ -63,7 +149,7 @@ impl Plane {
         let mut made = Namespace::default();
         made.metadata.name = Some(namespace.to_owned());
         Api::all(self.client.clone()).create(&PostParams::default(), &made).await?;
-        for worker in 0..WORKERS {
+        for worker in 0..WORKERS.get() {
             let mut map = ConfigMap::default();
             map.metadata.name = Some(object(worker));
             self.maps(namespace).create(&PostParams::default(), &map).await?;

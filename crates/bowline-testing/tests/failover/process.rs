@@ -105,7 +105,9 @@ impl Replica {
     /// That it ended because it lost the lease, and said so.
     pub(crate) fn lost(&self, status: ExitStatus) -> Result<(), String> {
         let log = self.log();
-        if status.code() == Some(1) && log.contains("error: leader election lost: ") {
+        if status.code() == Some(1)
+            && log.lines().any(|line| line.starts_with("error: ") && line.contains("leader election lost: "))
+        {
             return Ok(());
         }
         Err(format!("{} should have lost its lease, but ended with {status}\n{log}", self.identity()))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -118,6 +119,11 @@ impl Story {
         Ok(strays)
     }
 
+    /// The writes of the lease, or the others.
+    fn part(&mut self, is_lease: bool) -> &mut Vec<Write> {
+        if is_lease { &mut self.leases } else { &mut self.writes }
+    }
+
     /// A sentence, and the record around a moment.
     fn around(&self, moment: Moment, what: &str) -> String {
         let mut text = format!("{what}\n");
@@ -138,22 +144,37 @@ impl Story {
     }
 }
 
-/// The record of an embedded server, by namespace. A clone is the same one.
+/// The record of a server, by namespace: an embedded one calls it, see [`Hook`]. A clone is the same one.
 #[derive(Clone)]
 pub(crate) struct Record {
     clock: Clock,
     /// Requests take a random while, so that some are always under way.
     rng: Rng,
     stories: Arc<Mutex<BTreeMap<String, Story>>>,
+    is_away: Arc<AtomicBool>,
+}
+
+/// A request of a replica.
+pub(crate) struct Request<'a> {
+    pub(crate) identity: &'a str,
+    pub(crate) verb: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) resource: &'a str,
+    pub(crate) name: &'a str,
+}
+
+/// Where a write is in the record.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    namespace: String,
+    is_lease: bool,
+    number: usize,
 }
 
 impl Record {
     pub(crate) fn new(clock: &Clock, rng: &Rng) -> Self {
-        Self { clock: clock.clone(), rng: rng.fork(), stories: Arc::default() }
-    }
-
-    pub(crate) fn now(&self) -> Moment {
-        self.clock.now().since(Instant::ZERO)
+        let (stories, is_away) = (Arc::default(), Arc::default());
+        Self { clock: clock.clone(), rng: rng.fork(), stories, is_away }
     }
 
     /// Looks at what happened in a namespace so far.
@@ -161,38 +182,71 @@ impl Record {
         look(self.stories().entry(namespace.to_owned()).or_default())
     }
 
+    /// Whether the server cuts all connections of replicas.
+    pub(crate) fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::SeqCst);
+    }
+
+    /// A request has come. Where it is, if it writes.
+    pub(crate) fn begin(&self, request: &Request<'_>, start: Moment) -> Option<Place> {
+        let mut stories = self.stories();
+        let story = stories.entry(request.namespace.to_owned()).or_default();
+        let is_lease = request.resource == "leases";
+        match request.verb {
+            "get" if is_lease => *story.reads.entry(request.identity.to_owned()).or_default() += 1,
+            "create" | "update" | "patch" | "delete" if request.resource != "events" => {
+                let writes = story.part(is_lease);
+                writes.push(Write {
+                    identity: request.identity.to_owned(),
+                    verb: request.verb.to_owned(),
+                    object: request.name.to_owned(),
+                    start,
+                    end: None,
+                });
+                let number = writes.len() - 1;
+                return Some(Place { namespace: request.namespace.to_owned(), is_lease, number });
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// A write was done.
+    pub(crate) fn end(&self, place: &Place, end: Moment) {
+        let mut stories = self.stories();
+        let story = stories.entry(place.namespace.clone()).or_default();
+        story.part(place.is_lease)[place.number].end = Some(end);
+    }
+
     fn stories(&self) -> MutexGuard<'_, BTreeMap<String, Story>> {
         self.stories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with what was written by that call's kind, if it is a replica that calls.
-    fn tell(&self, call: &Call, tell: impl FnOnce(&mut Vec<Write>, &str)) {
-        let Some(identity) = call.user_agent.strip_prefix(AGENT) else { return };
-        let mut stories = self.stories();
-        let story = stories.entry(call.namespace.clone().unwrap_or_default()).or_default();
-        match (call.resource.as_str(), call.verb) {
-            ("leases", Verb::Get) => *story.reads.entry(identity.to_owned()).or_default() += 1,
-            (_, Verb::Get | Verb::List | Verb::Watch) | ("events", _) => {}
-            ("leases", _) => tell(&mut story.leases, identity),
-            _ => tell(&mut story.writes, identity),
-        }
+    fn now(&self) -> Moment {
+        self.clock.now().since(Instant::ZERO)
+    }
+}
+
+impl<'a> Request<'a> {
+    /// If it is a replica that calls.
+    fn of(call: &'a Call, verb: &'a str) -> Option<Self> {
+        let identity = call.user_agent.strip_prefix(AGENT)?;
+        let (namespace, name) = (call.namespace.as_deref()?, call.name.as_deref().unwrap_or_default());
+        Some(Self { identity, verb, namespace, resource: &call.resource, name })
     }
 }
 
 impl Hook for Record {
     fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
         Box::pin(async move {
-            let start = self.now();
-            self.tell(call, |writes, identity| {
-                writes.push(Write {
-                    identity: identity.to_owned(),
-                    verb: format!("{:?}", call.verb),
-                    object: call.name.clone().unwrap_or_default(),
-                    start,
-                    end: None,
-                });
-            });
-            if call.resource == "configmaps" {
+            if call.user_agent.starts_with(AGENT) && self.is_away.load(Ordering::SeqCst) {
+                return Verdict::Disconnect;
+            }
+            let verb = verb(call);
+            if let Some(request) = Request::of(call, &verb) {
+                self.begin(&request, self.now());
+            }
+            if call.resource == "configmaps" && call.verb != Verb::Watch {
                 self.clock.sleep(Duration::from_millis(self.rng.range(0..8))).await;
             }
             Verdict::Proceed
@@ -200,20 +254,25 @@ impl Hook for Record {
     }
 
     fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let end = self.now();
-        self.tell(call, |writes, identity| {
-            let object = call.name.as_deref().unwrap_or_default();
+        let (end, verb) = (self.now(), verb(call));
+        if let Some(request) = Request::of(call, &verb) {
+            let mut stories = self.stories();
+            let story = stories.entry(request.namespace.to_owned()).or_default();
             // One object is written by one worker, which waits for the end of one request before the next.
-            let write = writes
-                .iter_mut()
-                .rev()
-                .find(|write| write.identity == identity && write.object == object && write.end.is_none());
+            let write = story.part(request.resource == "leases").iter_mut().rev().find(|write| {
+                write.identity == request.identity && write.object == request.name && write.end.is_none()
+            });
             if let Some(write) = write {
                 write.end = Some(end);
             }
-        });
+        }
         Box::pin(std::future::ready(Verdict::Proceed))
     }
+}
+
+/// As an audit log has it.
+fn verb(call: &Call) -> String {
+    format!("{:?}", call.verb).to_lowercase()
 }
 
 #[cfg(test)]
@@ -226,7 +285,7 @@ mod tests {
 
     fn write(identity: &str, object: &str, start: u64, end: u64) -> Write {
         let (identity, object) = (identity.to_owned(), object.to_owned());
-        Write { identity, verb: "Patch".to_owned(), object, start: at(start), end: Some(at(end)) }
+        Write { identity, verb: "patch".to_owned(), object, start: at(start), end: Some(at(end)) }
     }
 
     fn story(writes: Vec<Write>) -> Story {
@@ -243,7 +302,7 @@ mod tests {
         let touching = story(vec![write("a", "x", 10, 12), write("a", "y", 11, 60), write("b", "x", 60, 61)]);
         let wrong = touching.check(&BTreeMap::new()).unwrap_err();
         assert!(wrong.starts_with("b wrote from 60ms on, a until 60ms\n"), "{wrong}");
-        assert!(wrong.contains("  11ms .. 60ms: a Patch y\n"), "{wrong}");
+        assert!(wrong.contains("  11ms .. 60ms: a patch y\n"), "{wrong}");
         let back = story(vec![write("a", "x", 10, 12), write("b", "x", 60, 61), write("a", "x", 70, 71)]);
         assert!(back.check(&BTreeMap::new()).is_err());
     }

@@ -2,22 +2,24 @@
 //! it writes as often as it can, through a client behind its fence.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bowline_cache::{CacheOptions, ObjectKey, Settings, object_key};
 use bowline_clock::Clock;
-use bowline_runtime::Signals;
 use bowline_runtime::leader_election::LeaderElection;
 use bowline_runtime::transport::{self, Transport, TransportOptions};
+use bowline_runtime::{Action, Client, Context, Manager, Patch, Result, Signals};
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::api::PatchParams;
+use kube::{Api, Config};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use tokio_util::sync::CancellationToken;
+use serde_json::{Value, json};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
 
@@ -31,12 +33,12 @@ pub(crate) const REPLICA: &str = "BOWLINE_FAILOVER_REPLICA";
 pub(crate) const LEASE: &str = "operator";
 
 /// How many write at once.
-pub(crate) const WORKERS: usize = 3;
+pub(crate) const WORKERS: NonZeroUsize = NonZeroUsize::new(3).expect("it is 3");
 
 /// So long does a worker rest between two writes.
 const REST: Duration = Duration::from_millis(2);
 
-/// So long do workers go on when the lease is lost.
+/// So long is it tried to write on when the replica does not lead any more.
 const AFTERLIFE: Duration = Duration::from_millis(400);
 
 /// What a replica is told.
@@ -62,10 +64,11 @@ pub(crate) fn object(worker: usize) -> String {
 /// Runs a replica until it is asked to end or has lost the lease, which is an error.
 pub(crate) fn run(orders: &Orders) -> ExitCode {
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
-    let freezes = orders.freezes.then(|| freeze::between_fence_and_socket(WORKERS));
+    let freezes = orders.freezes.then(|| freeze::between_fence_and_socket(WORKERS.get()));
     tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO)).with(freezes).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    match runtime.expect("there are threads").block_on(lead(orders)) {
+    let lead = async { if orders.freezes { orders.freeze().await } else { orders.manage().await } };
+    match runtime.expect("there are threads").block_on(lead) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -74,81 +77,109 @@ pub(crate) fn run(orders: &Orders) -> ExitCode {
     }
 }
 
-async fn lead(orders: &Orders) -> bowline_runtime::Result<()> {
-    let clock = Clock::real();
-    let mut signals = Signals::listen()?;
-    let mut config = transport::config(Some(&orders.kubeconfig)).await?;
-    config.cluster_url = orders.server.parse()?;
-    let agent = format!("{AGENT}{}", orders.identity);
-    config.headers.push((USER_AGENT, HeaderValue::from_str(&agent)?));
-    let options = TransportOptions::new(&clock);
-    let elector = LeaderElection::new(&orders.namespace, LEASE)
-        .identity(&orders.identity)
-        .lease_duration(orders.lease)
-        .renew_deadline(orders.renew)
-        .retry_period(orders.retry)
-        .build(transport::client(&config, &options)?, &clock)?;
-    let leadership = tokio::select! {
-        biased;
-        () = signals.wait() => return Ok(()),
-        leadership = elector.acquire() => leadership,
-    };
-    let workers = clock.scope("workers");
-    let (spawner, fence) = (workers.spawner(), elector.fence());
-    let transport = Transport::new(&config, &options)?;
-    for worker in 0..WORKERS {
-        if orders.freezes {
-            // Each blocks its thread when it freezes, and nothing else must wait for that thread.
-            let (config, options, fence) = (config.clone(), options.clone(), fence.clone());
-            let (orders, stop) = (orders.clone(), spawner.cancellation());
-            spawner.blocking("worker", move || {
+impl Orders {
+    /// An operator as others write them: a manager with a controller.
+    async fn manage(&self) -> Result<()> {
+        let clock = Clock::real();
+        let scope = clock.scope("replica");
+        let namespaces = [(self.namespace.clone(), Settings::new())];
+        let manager = Manager::builder(&scope.spawner(), self.config().await?)
+            .cluster(|cluster| cluster.cache(CacheOptions::new().namespaces(namespaces)))
+            .leader_election(self.election())
+            .signals(Signals::listen()?)
+            .build()?;
+        let (identity, fenced) = (self.identity.clone(), Arc::new(OnceLock::new()));
+        let theirs = fenced.clone();
+        let controller = manager.controller::<ConfigMap>().concurrency(WORKERS);
+        controller.run(move |ctx: Context, map: Arc<ConfigMap>| {
+            let (identity, fenced) = (identity.clone(), theirs.clone());
+            async move {
+                fenced.get_or_init(|| ctx.client().clone());
+                let count = map.data.as_ref().and_then(|data| data.get("count")?.parse::<u64>().ok());
+                write(ctx.client(), &object_key(&*map), &identity, count.unwrap_or(0) + 1).await?;
+                Ok::<_, bowline_runtime::Error>(Action::requeue_after(REST))
+            }
+        })?;
+        let ended = manager.start().await;
+        if let Some(client) = fenced.get() {
+            self.live_on(&clock, client).await?;
+        }
+        Ok(ended?)
+    }
+
+    /// Not all programs end at once, and something in them may go on. Nothing of it may reach the server.
+    async fn live_on(&self, clock: &Clock, client: &Client) -> Result<()> {
+        let end = clock.now() + AFTERLIFE;
+        for count in 0.. {
+            let key = ObjectKey::new(&self.namespace, &object(count % WORKERS));
+            if write(client, &key, &self.identity, 0).await.is_ok() {
+                return Err(io::Error::other("a write passed, although this replica does not lead").into());
+            }
+            if clock.now() > end {
+                break;
+            }
+            clock.sleep(REST).await;
+        }
+        Ok(())
+    }
+
+    /// Leads and writes without a manager, because every worker is to have a thread of its own: each blocks it when it
+    /// freezes, and nothing else must wait for that thread.
+    async fn freeze(&self) -> Result<()> {
+        let clock = Clock::real();
+        let (config, options) = (self.config().await?, TransportOptions::new(&clock));
+        let elector = self.election().build(transport::client(&config, &options)?, &clock)?;
+        let leadership = elector.acquire().await;
+        let workers = clock.scope("workers");
+        for worker in 0..WORKERS.get() {
+            let (config, options) = (config.clone(), options.clone());
+            let (fence, orders, stop) = (elector.fence().clone(), self.clone(), workers.cancellation());
+            workers.blocking("worker", move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                 runtime.block_on(async {
+                    let clock = Clock::real();
                     let transport = Transport::new(&config, &options).map_err(io::Error::other)?;
-                    work(transport.fenced_client(&fence), &orders, worker, &stop).await;
+                    let maps: Api<ConfigMap> =
+                        Api::namespaced(transport.fenced_client(&fence), &orders.namespace);
+                    while !stop.is_cancelled() {
+                        let data = kube::api::Patch::Merge(data(&orders.identity, 0));
+                        let written = maps.patch(&object(worker), &PatchParams::default(), &data).await;
+                        tracing::info!(worker, is_written = written.is_ok(), "wrote");
+                        clock.sleep(10 * REST).await;
+                    }
                     Ok::<_, io::Error>(())
                 })
             });
-        } else {
-            let (client, orders, stop) =
-                (transport.fenced_client(fence), orders.clone(), spawner.cancellation());
-            spawner.spawn("worker", async move { work(client, &orders, worker, &stop).await });
         }
+        let lost = leadership.hold().await;
+        clock.sleep(AFTERLIFE).await;
+        Err(lost.into())
     }
-    tokio::select! {
-        biased;
-        () = signals.wait() => {
-            let drained = workers.drain(Duration::from_secs(10)).await;
-            if !drained.is_clean() {
-                return Err(io::Error::other(format!("{:?} did not end", drained.left())).into());
-            }
-            leadership.release().await;
-            Ok(())
-        }
-        lost = leadership.hold() => {
-            // Not all programs end at once, and their workers may go on. Nothing of it may reach the server.
-            clock.sleep(AFTERLIFE).await;
-            Err(lost.into())
-        }
+
+    fn election(&self) -> LeaderElection {
+        LeaderElection::new(&self.namespace, LEASE)
+            .identity(&self.identity)
+            .lease_duration(self.lease)
+            .renew_deadline(self.renew)
+            .retry_period(self.retry)
+    }
+
+    /// Through the proxy, and with its identity on every request.
+    async fn config(&self) -> Result<Config> {
+        let mut config = transport::config(Some(&self.kubeconfig)).await?;
+        config.cluster_url = self.server.parse()?;
+        config.headers.push((USER_AGENT, HeaderValue::from_str(&format!("{AGENT}{}", self.identity))?));
+        Ok(config)
     }
 }
 
-/// Writes an object as often as it can.
-async fn work(client: Client, orders: &Orders, worker: usize, stop: &CancellationToken) {
-    let (clock, maps) = (Clock::real(), Api::namespaced(client, &orders.namespace));
-    for count in 1.. {
-        if stop.is_cancelled() {
-            return;
-        }
-        if let Err(error) = write(&maps, &object(worker), &orders.identity, count).await {
-            tracing::warn!(worker, %error, "cannot write");
-            clock.sleep(10 * REST).await;
-        }
-        clock.sleep(REST).await;
-    }
+async fn write(client: &Client, key: &ObjectKey, identity: &str, count: u64) -> Result<()> {
+    let patch = Patch::merge(&data(identity, count))?;
+    client.patch::<ConfigMap>(key, &patch).await?;
+    Ok(())
 }
 
-async fn write(maps: &Api<ConfigMap>, name: &str, identity: &str, count: u64) -> kube::Result<()> {
-    let data = json!({"data": {"by": identity, "count": count.to_string()}});
-    maps.patch(name, &PatchParams::default(), &Patch::Merge(data)).await.map(drop)
+/// What is written.
+fn data(identity: &str, count: u64) -> Value {
+    json!({"data": {"by": identity, "count": count.to_string()}})
 }

@@ -32,6 +32,31 @@ async fn stop_ends_exactly_the_processes_of_the_plane() {
 }
 
 #[tokio::test]
+async fn an_api_server_that_is_restarted_is_another_process_and_etcd_goes_on() {
+    let stand_ins = StandIns::new("stays", "stays");
+    let policy = "an audit policy";
+    let mut plane = stand_ins.start(stand_ins.builder().audit_policy(policy)).await.unwrap();
+    let before: Vec<_> = plane.processes().collect();
+    plane.restart_api_server().await.unwrap();
+    let after: Vec<_> = plane.processes().collect();
+    let (old, new) = (before[1].1, after[1].1);
+    assert_eq!((after[0], after[1].0), (before[0], "kube-apiserver"));
+    assert_ne!(old, new);
+    assert_eq!((runs(old), runs(new)), (false, true));
+    // Both are told the same.
+    let flag = format!("--audit-log-path={}", plane.audit_log().display());
+    let told = async {
+        while stand_ins.log("kube-apiserver").iter().filter(|line| **line == flag).count() < 2 {
+            stand_ins.clock.sleep(Duration::from_millis(5)).await;
+        }
+    };
+    stand_ins.clock.timeout(LIMIT, told).await.expect("the second has the flags of the first");
+    assert_eq!(std::fs::read_to_string(plane.directory().join("audit-policy")).unwrap(), policy);
+    plane.stop().await.unwrap();
+    assert!(!runs(new));
+}
+
+#[tokio::test]
 async fn a_dropped_plane_leaves_no_process() {
     let stand_ins = StandIns::new("stays", "stays");
     let plane = started(&stand_ins).await;

@@ -1,0 +1,138 @@
+//! Scrapes by those only whom the API server lets.
+
+use std::sync::{Arc, Mutex};
+
+use bowline_runtime::Metrics;
+use bowline_runtime::server::{MetricsServer, Request, ServerError, Tls, text};
+use http::StatusCode;
+use http_body_util::{BodyExt as _, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::encryption::ask;
+use crate::world::{Running, local, scope};
+
+/// What an API server was asked.
+type Asked = Arc<Mutex<Vec<Value>>>;
+
+/// An API server where the token `good` is that of `ann`, who may see `/metrics` only, `idle` that of `bob`, who may see
+/// nothing, `lost` is one that it cannot tell anything of, and of `eve` it cannot tell what she may.
+fn api_server(asked: &Asked) -> kube::Client {
+    let asked = asked.clone();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let asked = asked.clone();
+        async move {
+            let body = request.into_body().collect().await?.to_bytes();
+            let review: Value = serde_json::from_slice(&body)?;
+            let answered = answer(&review);
+            asked.lock().expect("nobody panics with it").push(review);
+            let (code, answer) = answered;
+            let response = http::Response::builder().status(code).body(Full::new(answer.to_string().into()));
+            Ok::<_, tower::BoxError>(response?)
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+fn answer(review: &Value) -> (u16, Value) {
+    let mut answer = review.clone();
+    let failure = json!({"kind": "Status", "status": "Failure", "message": "broken", "reason": "InternalError", "code": 500});
+    if review["kind"] == "TokenReview" {
+        let user = match review["spec"]["token"].as_str() {
+            Some("good") => "ann",
+            Some("idle") => "bob",
+            Some("evil") => "eve",
+            Some("lost") => return (500, failure),
+            _ => {
+                answer["status"] = json!({"authenticated": false, "error": "unknown"});
+                return (201, answer);
+            }
+        };
+        let user = json!({"username": user, "uid": "7", "groups": ["team"], "extra": {"scope": ["a"]}});
+        answer["status"] = json!({"authenticated": true, "user": user});
+        return (201, answer);
+    }
+    assert_eq!(review["kind"], "SubjectAccessReview");
+    let spec = &review["spec"];
+    if spec["user"] == "eve" {
+        return (500, failure);
+    }
+    let is_allowed =
+        spec["user"] == "ann" && spec["nonResourceAttributes"] == json!({"path": "/metrics", "verb": "get"});
+    answer["status"] = json!({"allowed": is_allowed});
+    (201, answer)
+}
+
+async fn serve(asked: &Asked) -> Running {
+    let echo = |request: Request| async move {
+        let carries = request.headers().contains_key("authorization");
+        text(StatusCode::OK, format!("carries a token: {carries}"))
+    };
+    let server = MetricsServer::at(local())
+        .tls(Tls::self_signed())
+        .authenticated(api_server(asked))
+        .handler("/debug", echo);
+    let scope = scope();
+    let bound = server.bind(&Metrics::new(), &scope.spawner()).await;
+    Running::start(scope, bound)
+}
+
+fn kinds(asked: &Asked) -> Vec<String> {
+    let asked = asked.lock().expect("nobody panics with it");
+    asked.iter().map(|review| review["kind"].as_str().expect("it has a kind").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn those_are_answered_whom_the_api_server_lets() {
+    let asked = Asked::default();
+    let server = serve(&asked).await;
+    for (token, path, status, body) in [
+        ("", "/metrics", 401, "Unauthorized\n"),
+        ("authorization: Basic good\r\n", "/metrics", 401, "Unauthorized\n"),
+        ("authorization: Bearer wrong\r\n", "/metrics", 401, "Unauthorized\n"),
+        ("authorization: Bearer lost\r\n", "/metrics", 500, "Authentication failed\n"),
+        ("authorization: Bearer idle\r\n", "/metrics", 403, "Authorization denied for user bob\n"),
+        ("authorization: Bearer good\r\n", "/debug", 403, "Authorization denied for user ann\n"),
+        ("authorization: Bearer evil\r\n", "/metrics", 500, "Authorization for user eve failed\n"),
+        ("", "/nothing", 404, "404 page not found\n"),
+    ] {
+        let answer = ask(&server, path, token).await;
+        assert_eq!((answer.status, &*answer.body), (status, body), "{token}{path}");
+    }
+    let answer = ask(&server, "/metrics", "authorization: bearer good\r\n").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.body.contains("# TYPE"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn all_is_asked_once_and_in_full() {
+    let asked = Asked::default();
+    let server = serve(&asked).await;
+    for _ in 0..3 {
+        assert_eq!(ask(&server, "/metrics", "authorization: Bearer good\r\n").await.status, 200);
+        assert_eq!(ask(&server, "/metrics", "authorization: Bearer wrong\r\n").await.status, 401);
+    }
+    assert_eq!(kinds(&asked), ["TokenReview", "SubjectAccessReview", "TokenReview"]);
+    let reviewed = json!({
+        "user": "ann",
+        "uid": "7",
+        "groups": ["team", "system:authenticated"],
+        "extra": {"scope": ["a"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    });
+    assert_eq!(asked.lock().unwrap()[1]["spec"], reviewed);
+    // What was not told is asked again.
+    for _ in 0..2 {
+        assert_eq!(ask(&server, "/metrics", "authorization: Bearer lost\r\n").await.status, 500);
+    }
+    assert_eq!(kinds(&asked).len(), 5);
+}
+
+#[tokio::test]
+async fn tokens_are_not_asked_for_in_the_open() {
+    let scope = scope();
+    let server = MetricsServer::at(local()).authenticated(api_server(&Asked::default()));
+    let error = server.bind(&Metrics::new(), &scope.spawner()).await.expect_err("anybody could read them");
+    assert!(matches!(&error, ServerError::Unprotected { .. }), "{error:?}");
+    assert!(error.to_string().contains("give it TLS"), "{error}");
+}
