@@ -77,6 +77,7 @@ impl ManagerFlags {
             .graceful_shutdown(self.graceful_shutdown_timeout)
             .signals(signals)
             .metrics_server(metrics)
+            .debug(self.enable_debug)
             .health_server(HealthServer::at(self.health_probe_bind_address.clone()))
             .keep(scope)
             .keep(telemetry);

@@ -70,6 +70,11 @@ pub struct ManagerFlags {
     #[arg(long, value_name = "ADDRESS", help_heading = SERVERS, default_value = "0")]
     pub health_probe_bind_address: BindAddress,
 
+    /// Whether the metrics server shows at /debug what controllers do
+    #[arg(long, value_name = "BOOL", help_heading = SERVERS, num_args = 0..=1, require_equals = true)]
+    #[arg(action = clap::ArgAction::Set, default_value_t = false, default_missing_value = "true", hide_possible_values = true)]
+    pub enable_debug: bool,
+
     /// Whether of several replicas only one acts: the one that has the lease
     #[arg(long, value_name = "BOOL", help_heading = ELECTION, num_args = 0..=1, require_equals = true)]
     #[arg(action = clap::ArgAction::Set, default_value_t = false, default_missing_value = "true", hide_possible_values = true)]

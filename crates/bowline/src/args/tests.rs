@@ -73,6 +73,8 @@ fn switches_are_typed_as_in_go() {
     ] {
         assert_eq!(read::<()>(line).unwrap().flags.leader_elect, is_on, "{line}");
     }
+    assert!(!read::<()>("operator").unwrap().flags.enable_debug);
+    assert!(read::<()>("operator --enable-debug").unwrap().flags.enable_debug);
     assert!(read::<()>("operator").unwrap().flags.metrics_secure);
     assert!(!read::<()>("operator --metrics-secure=false").unwrap().flags.metrics_secure);
 }
@@ -172,6 +174,8 @@ fn the_help_lists_all_flags_with_their_defaults() {
               The file of the certificate's key in that directory [default: tls.key]
           --health-probe-bind-address <ADDRESS>
               Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --enable-debug[=<BOOL>]
+              Whether the metrics server shows at /debug what controllers do [default: false]
 
     Leader election:
           --leader-elect[=<BOOL>]

@@ -56,11 +56,12 @@ async fn metrics_and_probes_are_served_where_the_flags_say() -> Result<()> {
     let plane = Plane::of(&env).await?;
     let open = |secure| {
         Running::start(
-            &[
+            [
                 ["--kubeconfig", plane.kubeconfig()],
                 ["--namespace", env.namespace()],
                 ["--metrics-bind-address", "127.0.0.1:0"],
-                ["--health-probe-bind-address=127.0.0.1:0", secure],
+                ["--health-probe-bind-address=127.0.0.1:0", "--enable-debug"],
+                ["--leader-elect=false", secure],
             ]
             .as_flattened(),
         )
@@ -74,6 +75,8 @@ async fn metrics_and_probes_are_served_where_the_flags_say() -> Result<()> {
         metrics.contains(r#"controller_runtime_max_concurrent_reconciles{controller="foo"} 2"#),
         "{metrics}"
     );
+    let debug = get(format!("http://{}", program.address(&env, "metrics").await?), "/debug").await?;
+    assert!(debug.contains("foos.samplecontroller.k8s.io"), "{debug}");
     program.end("TERM");
 
     // Metrics are for those whom the cluster knows, unless it is said otherwise.
@@ -189,6 +192,8 @@ fn the_help_tells_what_can_be_done() {
               The file of the certificate's key in that directory [default: tls.key]
           --health-probe-bind-address <ADDRESS>
               Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --enable-debug[=<BOOL>]
+              Whether the metrics server shows at /debug what controllers do [default: false]
 
     Leader election:
           --leader-elect[=<BOOL>]
