@@ -30,6 +30,10 @@ impl Context {
     }
 
     /// The client. Kinds that the controller watches are read from the cache.
+    ///
+    /// In a manager with leader election, that of a controller that [needs leadership](crate::ControllerBuilder::needs_leadership)
+    /// is behind a [fence](crate::leader_election::Fence), with all that is made of it and its [`kube`](Client::kube): writes
+    /// fail when this replica may not lead any more.
     #[must_use]
     pub fn client(&self) -> &Client {
         self.session.client()
@@ -42,7 +46,8 @@ impl Context {
     }
 
     /// Cancelled when the controller is told to stop: who waits for something for long should give up then. A reconcile
-    /// that goes on is waited for, up to [a limit](crate::ControllerBuilder::stop_timeout).
+    /// that goes on is waited for, up to [a limit](crate::ControllerBuilder::stop_timeout), unless leadership was lost: then it
+    /// is dropped where it waits, at once.
     #[must_use]
     pub fn cancellation(&self) -> &CancellationToken {
         self.session.cancellation()
@@ -78,7 +83,7 @@ impl Context {
         self.session.name()
     }
 
-    /// The cluster that the controller belongs to.
+    /// The cluster that the controller belongs to. Its client is behind no fence.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         self.session.cluster()

@@ -23,6 +23,7 @@ use lifecycle::Inner;
 pub use runnable::{Runnable, Stage};
 
 use crate::controller::{Controller, ControllerBuilder, Home};
+use crate::debug::DebugPage;
 use crate::health::Checks;
 use crate::leader_election::Elector;
 use crate::reconciler::IntoReconciler;
@@ -206,6 +207,13 @@ impl Manager {
     #[must_use]
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.inner.servers.health_address()
+    }
+
+    /// The page that shows what all of it is at, for who serves it elsewhere than the [metrics server](ManagerBuilder::debug)
+    /// does.
+    #[must_use]
+    pub fn debug_page(&self) -> DebugPage {
+        self.inner.page()
     }
 
     /// Where a webhook server is to listen, and with which certificate.

@@ -75,6 +75,8 @@ pub(crate) trait Begun: Send + Sync {
 /// What a controller waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
+    /// The source is about to begin.
+    Begin,
     /// A part of an informer is not in sync.
     Informer(NotSynced),
     /// The handler has not been called with all that there is.

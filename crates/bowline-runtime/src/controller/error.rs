@@ -122,6 +122,7 @@ impl fmt::Display for WaitingFor {
                 write!(f, "{} in {} (stopped: call `Cluster::start`)", missing.kind, missing.namespaces)
             }
             Obstacle::Informer(missing) => missing.fmt(f),
+            Obstacle::Begin => write!(f, "{} (about to be watched)", self.source),
             Obstacle::Handler { kind, waiting } => {
                 write!(f, "{kind} (listed; {waiting} objects wait for the handler)")
             }

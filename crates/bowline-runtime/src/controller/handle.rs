@@ -17,7 +17,7 @@ use super::supervisor::supervise;
 use crate::journal::Book;
 use crate::metrics::Claim;
 use crate::reconciler::Task;
-use crate::source::Begun;
+use crate::source::{Begun, Obstacle};
 use crate::trigger::{Origin, Trigger};
 use crate::watch::AnyWatch;
 use crate::{Cause, Cluster, Request, Watch};
@@ -433,6 +433,13 @@ impl Stopped {
 }
 
 impl State {
+    /// It was started, and has not come to all of its watches.
+    fn is_beginning(&self) -> bool {
+        self.is_running()
+            && self.is_in(|phase| matches!(phase, Phase::Beginning))
+            && self.run.as_ref().is_some_and(|run| !run.session.is_stopping())
+    }
+
     fn is_in(&self, is_it: impl Fn(&Phase) -> bool) -> bool {
         self.run.as_ref().is_some_and(|run| is_it(&run.phase.borrow()))
     }
@@ -484,13 +491,18 @@ impl Inner {
     }
 
     pub(super) fn waiting_for(&self) -> Vec<WaitingFor> {
-        let begun: Vec<_> = {
+        let (watches, is_beginning) = {
             let state = self.lock();
-            let entries = state.watches.values();
-            entries.filter_map(|entry| Some((entry.watch.clone(), entry.begun.clone()?))).collect()
+            let entries = state.watches.values().map(|entry| (entry.watch.clone(), entry.begun.clone()));
+            (entries.collect::<Vec<_>>(), state.is_beginning())
         };
-        let waiting = begun.iter().flat_map(|(watch, begun)| {
-            begun.waiting_for().into_iter().map(|obstacle| WaitingFor::new(watch.name(), obstacle))
+        let waiting = watches.iter().flat_map(|(watch, begun)| {
+            let obstacles = match begun {
+                Some(begun) => begun.waiting_for(),
+                None if is_beginning => vec![Obstacle::Begin],
+                None => Vec::new(),
+            };
+            obstacles.into_iter().map(|obstacle| WaitingFor::new(watch.name(), obstacle))
         });
         waiting.collect()
     }

@@ -95,6 +95,11 @@ impl Elector {
         &self.identity
     }
 
+    /// The name of the lease.
+    pub(crate) fn lease_name(&self) -> &str {
+        &self.options.name
+    }
+
     /// Who leads, as far as is known.
     #[must_use]
     pub fn leader(&self) -> Option<String> {

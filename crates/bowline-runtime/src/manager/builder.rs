@@ -126,6 +126,14 @@ impl ManagerBuilder {
         self
     }
 
+    /// Whether the metrics server has a page for people at `/debug`: what controllers, informers and workers are at, and the
+    /// last reconciles with their triggers and errors; see [`debug`](crate::debug). Default: it has not. Whoever may scrape
+    /// metrics may see it: names of objects, and errors about them, but nothing that is in them.
+    pub fn debug(mut self, show: bool) -> Self {
+        self.served.debug = show;
+        self
+    }
+
     /// Answers probes of liveness and readiness. Default: it does not.
     pub fn health_server(mut self, server: HealthServer) -> Self {
         self.served.health = Some(server);

@@ -20,6 +20,7 @@ use super::runnable::{Runnable, Stage};
 use super::servers::{Served, Servers};
 use super::stages::{Door, Groups};
 use crate::controller::{Controller, Duty};
+use crate::debug::{DebugPage, Leadership, ManagerReport, RunnableReport};
 use crate::leader_election::Elector;
 use crate::server::ServerError;
 use crate::{Cluster, ClusterBuilder, Error, Signals};
@@ -81,6 +82,8 @@ pub(super) type Kept = Box<dyn Any + Send + Sync>;
 
 struct State {
     phase: Phase,
+    /// When it was started.
+    began: Instant,
     /// The last one that is open.
     open: Option<Door>,
     /// What waits for its door.
@@ -149,6 +152,7 @@ impl Inner {
         let groups = Groups::new(&parts.scope.spawner());
         let state = State {
             phase: Phase::New,
+            began: parts.cluster.clock().now(),
             open: None,
             waiting: Vec::new(),
             clusters: vec![(OWN.to_owned(), parts.cluster.clone())],
@@ -261,6 +265,7 @@ impl Inner {
             return Err(ManagerError::AlreadyStarted);
         }
         state.phase = Phase::Running;
+        state.began = self.clock().now();
         Ok(state.signals.take())
     }
 
@@ -294,12 +299,55 @@ impl Inner {
     async fn serve(self: &Arc<Self>) -> Result<(), ServerError> {
         let served = std::mem::take(&mut self.state().served);
         let spawner = self.groups.of(Stage::Server).spawner();
-        let servers = self.servers.bind(served, self.cluster.metrics(), &spawner).await?;
+        let servers = self.servers.bind(served, self.page(), self.cluster.metrics(), &spawner).await?;
         let state = self.state();
         for server in servers {
             self.launch(&state, server);
         }
         Ok(())
+    }
+
+    /// The page that shows all of it, and does not keep it alive.
+    pub(super) fn page(self: &Arc<Self>) -> DebugPage {
+        let weak = || Arc::downgrade(self);
+        let (clusters, controllers, manager) = (weak(), weak(), weak());
+        DebugPage::new(self.clock())
+            .clusters(move || {
+                clusters.upgrade().map_or_else(Vec::new, |inner| inner.state().clusters.clone())
+            })
+            .controllers(move || controllers.upgrade().map_or_else(Vec::new, |inner| inner.controllers()))
+            .manager(move || manager.upgrade().map_or_else(ManagerReport::default, |inner| inner.report()))
+    }
+
+    fn report(&self) -> ManagerReport {
+        let state = self.state();
+        let report = |name: &str, stage: Stage, state: &str| RunnableReport {
+            name: name.to_owned(),
+            stage: stage.to_string(),
+            state: state.to_owned(),
+        };
+        let waiting = state.waiting.iter().map(|waiting| report(waiting.name(), waiting.stage(), "waiting"));
+        let running = Stage::ALL.into_iter().flat_map(|stage| {
+            self.groups.of(stage).running().into_iter().map(move |name| report(&name, stage, "running"))
+        });
+        let (leadership, leader, identity) = match &self.elector {
+            None => (Leadership::NoElection, None, hostname()),
+            Some(elector) => {
+                let leadership = match (self.elected.is_cancelled(), elector.fence().is_open()) {
+                    (false, _) => Leadership::Waiting,
+                    (true, true) => Leadership::Leading,
+                    (true, false) => Leadership::Lost,
+                };
+                (leadership, elector.leader(), elector.identity().to_owned())
+            }
+        };
+        ManagerReport {
+            identity,
+            uptime: self.clock().now().since(state.began),
+            leadership,
+            leader,
+            runnables: running.chain(waiting).collect(),
+        }
     }
 
     /// Whether it has come as far as to start what it runs; if not, what it is at.
@@ -330,19 +378,26 @@ impl Inner {
 
     /// Stands for election, leads, and gives the lease up when all is over.
     async fn stand(&self, elector: &Elector) {
+        let metrics = self.cluster.metrics().election(elector.lease_name());
+        metrics.set_leading(false);
         let leadership = tokio::select! {
             biased;
             // Who is about to end does not begin to lead.
             () = self.stop.cancelled() => return,
             leadership = elector.acquire() => leadership,
         };
+        metrics.set_leading(true);
         self.elected.cancel();
         let over = self.election.cancellation();
         let lost = tokio::select! {
             biased;
-            () = over.cancelled() => return leadership.release().await,
+            () = over.cancelled() => {
+                leadership.release().await;
+                return metrics.set_leading(false);
+            }
             lost = leadership.hold() => lost,
         };
+        metrics.set_leading(false);
         // At once: others may act already.
         self.groups.of(Stage::Elected).now().cancel();
         self.fail("leader election", lost.into());
@@ -462,6 +517,11 @@ impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What this machine is called, for people.
+fn hostname() -> String {
+    hostname::get().map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// A token that says yes already.

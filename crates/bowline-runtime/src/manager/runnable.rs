@@ -26,6 +26,11 @@ pub enum Stage {
     Elected,
 }
 
+impl Stage {
+    /// All, in the order in which they start.
+    pub(super) const ALL: [Self; 5] = [Self::Server, Self::Webhook, Self::Cache, Self::Other, Self::Elected];
+}
+
 /// One thing that a [`Manager`](crate::Manager) runs: a name, when it runs, and a function.
 ///
 /// The function is called once, when its stage starts, with a token that is cancelled when it is to end. It may end by itself

@@ -3,10 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
 
+use bowline_clock::Spawner;
+
 use super::lifecycle::Inner;
 use super::runnable::{Runnable, Stage};
 use crate::Metrics;
 use crate::controller::Controller;
+use crate::debug::DebugPage;
 use crate::health::{Checks, HealthServer, Reason};
 use crate::server::{Bound, MetricsServer, ServerError};
 
@@ -24,7 +27,12 @@ pub(super) struct Servers {
 pub(super) struct Served {
     pub(super) metrics: Option<MetricsServer>,
     pub(super) health: Option<HealthServer>,
+    /// Whether the metrics server has the debug page.
+    pub(super) debug: bool,
 }
+
+/// Where the debug page is.
+const DEBUG: &str = "/debug";
 
 impl Servers {
     /// As long as the manager has not come as far as to start what it runs, the process is not ready.
@@ -46,11 +54,21 @@ impl Servers {
     pub(super) async fn bind(
         &self,
         served: Served,
+        page: DebugPage,
         metrics: &Metrics,
-        spawner: &bowline_clock::Spawner,
+        spawner: &Spawner,
     ) -> Result<Vec<Runnable>, ServerError> {
         let mut runnables = Vec::new();
-        if let Some(server) = served.metrics
+        let with_page = |server: MetricsServer| {
+            if !served.debug {
+                return server;
+            }
+            server.handler(DEBUG, move |request| {
+                let answer = page.respond(&request.into_parts().0);
+                std::future::ready(answer.map(Into::into))
+            })
+        };
+        if let Some(server) = served.metrics.map(with_page)
             && let Some(bound) = server.bind(metrics, spawner).await?
         {
             let _is_first = self.metrics.set(bound.address());

@@ -98,6 +98,11 @@ impl Group {
         });
     }
 
+    /// The names of what runs here.
+    pub(super) fn running(&self) -> Vec<String> {
+        lock(&self.running).of.values().cloned().collect()
+    }
+
     /// Where tasks of what runs here are spawned.
     pub(super) fn spawner(&self) -> Spawner {
         self.scope.spawner()
@@ -121,7 +126,7 @@ impl Group {
             self.scope.abort();
             return Vec::new();
         }
-        let late = lock(&self.running).of.values().cloned().collect();
+        let late = self.running();
         self.now.cancel();
         // Who is late was named above.
         let _named = self.scope.drain(moment).await;

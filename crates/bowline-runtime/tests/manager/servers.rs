@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use bowline_runtime::ClusterBuilder;
 use bowline_runtime::health::HealthServer;
+use bowline_runtime::leader_election::LeaderElection;
 use bowline_runtime::server::{BindAddress, MetricsServer};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -84,10 +85,10 @@ fn a_manager_whose_server_is_away_is_alive_but_not_ready() {
 }
 
 #[test]
-fn metrics_tell_of_controllers() {
+fn metrics_tell_of_controllers_and_of_who_leads() {
     World::run_in_real_time(|world| async move {
         world.create("a").await;
-        let election = bowline_runtime::leader_election::LeaderElection::new("default", "operator");
+        let election = LeaderElection::new("default", "operator");
         let builder = world.builder().metrics_server(MetricsServer::at(anywhere())).leader_election(election);
         let manager = builder.build().unwrap();
         manager.controller::<ConfigMap>().run(world.reconciler("maps")).unwrap();
@@ -97,6 +98,43 @@ fn metrics_tell_of_controllers() {
         let (status, text) = get(manager.metrics_address().unwrap(), "/metrics").await;
         assert_eq!(status, 200);
         assert!(text.contains("controller_runtime_reconcile_total{controller=\"configmap\""), "{text}");
+        let leads = "leader_election_master_status{name=\"operator\"}";
+        assert!(text.contains(&format!("{leads} 1")), "{text}");
+        manager.stop();
+        start.await.unwrap().unwrap();
+        assert!(manager.metrics().encode_text().contains(&format!("{leads} 0")));
+    });
+}
+
+#[test]
+fn the_debug_page_shows_what_runs_if_it_was_asked_for() {
+    World::run_in_real_time(|world| async move {
+        world.create("a").await;
+        let election = LeaderElection::new("default", "operator").identity("me");
+        let builder = world.builder().metrics_server(MetricsServer::at(anywhere())).leader_election(election);
+        let manager = builder.debug(true).build().unwrap();
+        manager.controller::<ConfigMap>().run(world.reconciler("maps")).unwrap();
+        manager.add(world.noting("sweeper")).unwrap();
+        let start = world.start(&manager);
+        manager.ready().await.unwrap();
+        world.until("it reconciled", || world.record.has("maps reconciles a")).await;
+        let (status, text) = get(manager.metrics_address().unwrap(), "/debug?format=json").await;
+        assert_eq!(status, 200);
+        let report: serde_json::Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+        assert_eq!(report["manager"]["identity"], "me");
+        assert_eq!(report["manager"]["leadership"], "leading");
+        let runnables = report["manager"]["runnables"].as_array().unwrap();
+        let names: Vec<_> = runnables.iter().map(|runnable| runnable["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["metrics server", "controller configmap", "sweeper"]);
+        assert_eq!(report["controllers"][0]["name"], "configmap");
+        assert_eq!(report["reconciles"][0]["object"], "default/a");
+        manager.stop();
+        start.await.unwrap().unwrap();
+
+        let manager = world.builder().metrics_server(MetricsServer::at(anywhere())).build().unwrap();
+        let start = world.start(&manager);
+        manager.ready().await.unwrap();
+        assert_eq!(get(manager.metrics_address().unwrap(), "/debug").await.0, 404);
         manager.stop();
         start.await.unwrap().unwrap();
     });

@@ -106,6 +106,21 @@ fn a_controller_that_waits_to_work_fills_its_queue_and_reconciles_nothing() {
 }
 
 #[test]
+fn a_controller_that_was_only_just_started_waits_for_its_watches() {
+    World::run(9, |world| async move {
+        let cluster = cluster(&world).await;
+        let controller = Seen::default().by(cluster.controller::<ConfigMap>().owns::<Website>());
+        assert_eq!(controller.waiting_for(), []);
+        let mut run = std::pin::pin!(controller.run_managed(duty()));
+        assert!(futures::poll!(run.as_mut()).is_pending());
+        let waiting: Vec<_> = controller.waiting_for().iter().map(ToString::to_string).collect();
+        assert_eq!(waiting, ["ConfigMap (about to be watched)", "Website (about to be watched)"]);
+        let _ = controller.stop_within(Duration::ZERO).await.unwrap();
+        assert_eq!(controller.waiting_for(), []);
+    });
+}
+
+#[test]
 fn a_controller_that_may_work_waits_until_it_has_seen_all() {
     World::run(2, |world| async move {
         let (duty, seen) = (duty(), Seen::default());
