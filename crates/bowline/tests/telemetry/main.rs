@@ -36,7 +36,9 @@ async fn operate() -> Outcome {
     let clock = Clock::real();
     let scope = clock.scope("operator");
     let kube = kube::Client::new(ApiServer::builder().clock(clock.clone()).build()?, "default");
-    let cluster = Cluster::new(&scope.spawner(), kube)?;
+    // One that lasts as long as the process.
+    let span = tracing::info_span!("process", replica = "a");
+    let cluster = Cluster::builder(&scope.spawner(), kube).span(span).build()?;
     let has_failed = AtomicBool::new(false);
     let reconcile = move |_: Context, _: Arc<ConfigMap>| {
         let is_first = !has_failed.swap(true, Ordering::Relaxed);
@@ -57,11 +59,7 @@ async fn operate() -> Outcome {
     while runs.next().await.is_some_and(|run| run.outcome.is_failure()) {}
     let _ = controller.stop().await?;
     scope.abort();
-    // A worker inside a span of the whole process.
-    let process = tracing::info_span!("process");
-    process
-        .in_scope(|| tracing::info_span!(target: "bowline_runtime::test", "reconcile", controller = "inner"));
-    drop((process, telemetry));
+    drop((controller, cluster, telemetry));
     Ok(())
 }
 
@@ -127,8 +125,7 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
     assert_eq!(protobuf::attributes(&resource, 1)["service.name"], "my-operator");
     let spans = protobuf::spans(&request);
     let reconciles: Vec<_> = spans.iter().filter(|span| span.name == "reconcile").collect();
-    let [failed, done, inner] = &*reconciles else { panic!("{spans:#?}") };
-    assert!(inner.parent.is_empty(), "a trace of its own, and no part of one that does not end");
+    let [failed, done] = &*reconciles else { panic!("{spans:#?}") };
     for (reconcile, attempt, outcome) in [(failed, "1", "failed"), (done, "2", "done")] {
         let attribute = |name: &str| reconcile.attributes.get(name).map_or("none", String::as_str);
         assert_eq!(attribute("controller"), "maps");
@@ -136,7 +133,7 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
         assert_eq!((attribute("namespace"), attribute("name")), ("default", "web"));
         assert_eq!((attribute("attempt"), attribute("outcome")), (attempt, outcome));
         assert_eq!(attribute("triggers"), "ConfigMap created");
-        assert!(reconcile.parent.is_empty());
+        assert!(reconcile.parent.is_empty(), "a trace of its own, and no part of one that does not end");
         let inside: Vec<_> = spans.iter().filter(|span| span.parent == reconcile.id).collect();
         let [Span { name, trace, events, .. }] = &*inside else { panic!("{spans:#?}") };
         assert_eq!(
@@ -152,13 +149,14 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
     let log = log(&output);
     let line = log.lines().find(|line| line.contains("no luck")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
-    let keys = ["level", "msg", "controller", "namespace", "name", "triggers", "error"];
+    let keys = ["level", "msg", "replica", "controller", "namespace", "name", "triggers", "error"];
     let values = keys.map(|key| line[key].as_str().unwrap());
     assert_eq!(
         values,
         [
             "warn",
             "reconciling failed, and is tried again",
+            "a",
             "maps",
             "default",
             "web",
