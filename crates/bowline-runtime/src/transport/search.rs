@@ -65,17 +65,23 @@ impl ConfigSearch {
     }
 
     async fn find_in(&self, surroundings: &Surroundings) -> Result<Config, TransportError> {
-        let kubeconfig = match self.place(surroundings) {
+        let place = self.place(surroundings);
+        let kubeconfig = match &place {
             Place::File(path) => Some(Kubeconfig::read_from(path)?),
-            Place::Files(paths) => read_those_there(&paths)?,
+            Place::Files(paths) => read_those_there(paths)?,
             Place::Pod => return Ok(self.at_server(Config::incluster()?)),
-            Place::Home(path) => read_those_there(&[path])?,
+            Place::Home(path) => read_those_there(std::slice::from_ref(path))?,
             Place::Nowhere => None,
         };
+        let none = TransportError::NoConfiguration { context: self.context.clone() };
         match (kubeconfig, &self.server) {
             (Some(kubeconfig), _) => Ok(self.at_server(self.select(kubeconfig).await?)),
             (None, Some(server)) if self.context.is_none() => Ok(Config::new(server.clone())),
-            (None, _) => Err(TransportError::NoConfiguration { context: self.context.clone() }),
+            (None, _) => match place {
+                // Somebody named files, so that it is worth to say which.
+                Place::Files(paths) => Err(Kubeconfig::read_from(&paths[0]).err().map_or(none, Into::into)),
+                _ => Err(none),
+            },
         }
     }
 
@@ -234,10 +240,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let one = write(directory.path(), "one");
         let nowhere = surroundings("", false, Some(&directory.path().join("nobody")));
-        let told = async |search: ConfigSearch| {
-            let error = crate::Error::from(search.find_in(&nowhere).await.unwrap_err());
+        let told_in = async |search: ConfigSearch, around: &Surroundings| {
+            let error = crate::Error::from(search.find_in(around).await.unwrap_err());
             error.to_string().replace(directory.path().to_str().unwrap(), "DIR")
         };
+        let told = async |search: ConfigSearch| told_in(search, &nowhere).await;
+        let lost = directory.path().join("lost");
+        assert_eq!(
+            told_in(ConfigSearch::new(), &surroundings(lost.to_str().unwrap(), true, None)).await,
+            "cannot use the kubeconfig; see --kubeconfig and $KUBECONFIG: failed to read kubeconfig from '\"DIR/lost\"': \
+             No such file or directory (os error 2)"
+        );
         assert_eq!(
             told(ConfigSearch::new()).await,
             "there is no configuration of a cluster: set --kubeconfig or $KUBECONFIG, or write ~/.kube/config"

@@ -15,7 +15,7 @@ use crate::world::{Running, local, scope};
 /// What an API server was asked.
 type Asked = Arc<Mutex<Vec<Value>>>;
 
-/// An API server where the token `good` is that of `ann`, who may see `/metrics` only, `idle` that of `bob`, who may see
+/// An API server where the token `good` is that of `ann`, who may see `/metrics` and `/echo` only, `idle` that of `bob`, who may see
 /// nothing, `lost` is one that it cannot tell anything of, and of `eve` it cannot tell what she may.
 fn api_server(asked: &Asked) -> kube::Client {
     let asked = asked.clone();
@@ -57,8 +57,8 @@ fn answer(review: &Value) -> (u16, Value) {
     if spec["user"] == "eve" {
         return (500, failure);
     }
-    let is_allowed =
-        spec["user"] == "ann" && spec["nonResourceAttributes"] == json!({"path": "/metrics", "verb": "get"});
+    let asked = &spec["nonResourceAttributes"];
+    let is_allowed = spec["user"] == "ann" && asked["verb"] == "get" && asked["path"] != "/debug";
     answer["status"] = json!({"allowed": is_allowed});
     (201, answer)
 }
@@ -71,7 +71,8 @@ async fn serve(asked: &Asked) -> Running {
     let server = MetricsServer::at(local())
         .tls(Tls::self_signed())
         .authenticated(api_server(asked))
-        .handler("/debug", echo);
+        .handler("/debug", echo)
+        .handler("/echo", echo);
     let scope = scope();
     let bound = server.bind(&Metrics::new(), &scope.spawner()).await;
     Running::start(scope, bound)
@@ -99,6 +100,8 @@ async fn those_are_answered_whom_the_api_server_lets() {
         let answer = ask(&server, path, token).await;
         assert_eq!((answer.status, &*answer.body), (status, body), "{token}{path}");
     }
+    let answer = ask(&server, "/echo", "authorization: Bearer good\r\n").await;
+    assert_eq!((answer.status, &*answer.body), (200, "carries a token: false"));
     let answer = ask(&server, "/metrics", "authorization: bearer good\r\n").await;
     assert_eq!(answer.status, 200);
     assert!(answer.body.contains("# TYPE"), "{answer:?}");

@@ -112,6 +112,8 @@ async fn a_client_that_takes_no_answer_is_cut() {
     let server = serve(server().handler("/much", much).idle(SHORT)).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /much HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.read_exact(&mut [0]).await.expect("the answer has begun");
+    assert_eq!(server.connections(), 1);
     let cut = async {
         while server.connections() > 0 {
             server.clock.sleep(SHORT / 10).await;

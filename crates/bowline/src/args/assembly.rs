@@ -7,9 +7,10 @@ use bowline_cache::{CacheOptions, Settings};
 use bowline_clock::Clock;
 use bowline_runtime::health::HealthServer;
 use bowline_runtime::leader_election::{ElectionError, LeaderElection};
-use bowline_runtime::server::MetricsServer;
-use bowline_runtime::transport::{ConfigSearch, TransportError};
+use bowline_runtime::server::{MetricsServer, Tls};
+use bowline_runtime::transport::{self, ConfigSearch, TransportError, TransportOptions};
 use bowline_runtime::{Manager, ManagerBuilder, ManagerError, Signals};
+use kube::Config;
 
 use super::{ManagerFlags, program};
 use crate::telemetry::{self, TelemetryError};
@@ -68,13 +69,15 @@ impl ManagerFlags {
         let signals = Signals::listen().map_err(ArgsError::Signals)?;
         let config = self.config_search().find().await?;
         let scope = Clock::real().scope(program_name());
+        let metrics = self.metrics_server(&config)?;
         let namespaces: Vec<_> = self.namespace.iter().map(|name| (name.clone(), Settings::new())).collect();
         let mut builder = Manager::builder(&scope.spawner(), config)
             .cluster(|cluster| cluster.cache(CacheOptions::new().namespaces(namespaces)))
             .concurrency(self.max_concurrent_reconciles)
             .graceful_shutdown(self.graceful_shutdown_timeout)
             .signals(signals)
-            .metrics_server(MetricsServer::at(self.metrics_bind_address.clone()))
+            .metrics_server(metrics)
+            .debug(self.enable_debug)
             .health_server(HealthServer::at(self.health_probe_bind_address.clone()))
             .keep(scope)
             .keep(telemetry);
@@ -108,6 +111,20 @@ impl ManagerFlags {
             search = search.server(server.clone());
         }
         search
+    }
+
+    fn metrics_server(&self, config: &Config) -> Result<MetricsServer, TransportError> {
+        let server = MetricsServer::at(self.metrics_bind_address.clone());
+        if !self.metrics_secure {
+            return Ok(server);
+        }
+        let tls = match &self.metrics_cert_path {
+            Some(folder) => Tls::folder(folder).file_names(&self.metrics_cert_name, &self.metrics_cert_key),
+            None => Tls::self_signed(),
+        };
+        // A client of its own: scrapes do not wait for what controllers ask.
+        let client = transport::client(config, &TransportOptions::new(&Clock::real()))?;
+        Ok(server.tls(tls).authenticated(client))
     }
 
     fn election(&self, namespace: String) -> LeaderElection {

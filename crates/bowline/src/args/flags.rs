@@ -28,8 +28,7 @@ const LOGS: &str = "Logs";
 pub struct ManagerFlags {
     /// The kubeconfig of the cluster [default: $KUBECONFIG, or the pod's, or ~/.kube/config]
     ///
-    /// Without the flag, and without a path: what $KUBECONFIG names, or else the cluster that this runs in, or else
-    /// ~/.kube/config.
+    /// The flag without a path asks for the default, too.
     #[arg(long, value_name = "PATH", help_heading = CLUSTER, num_args = 0..=1, default_missing_value = "")]
     #[arg(value_parser = OsStringValueParser::new().map(PathBuf::from))]
     pub kubeconfig: Option<PathBuf>,
@@ -50,9 +49,31 @@ pub struct ManagerFlags {
     #[arg(long, value_name = "ADDRESS", help_heading = SERVERS, default_value = "0")]
     pub metrics_bind_address: BindAddress,
 
+    /// Whether metrics are served over TLS, to those only whom the cluster lets read /metrics
+    #[arg(long, value_name = "BOOL", help_heading = SERVERS, num_args = 0..=1, require_equals = true)]
+    #[arg(action = clap::ArgAction::Set, default_value_t = true, default_missing_value = "true", hide_possible_values = true)]
+    pub metrics_secure: bool,
+
+    /// The directory of the metrics server's certificate [default: it signs one itself]
+    #[arg(long, value_name = "PATH", help_heading = SERVERS)]
+    pub metrics_cert_path: Option<PathBuf>,
+
+    /// The file of the certificate in that directory
+    #[arg(long, value_name = "NAME", help_heading = SERVERS, default_value = "tls.crt")]
+    pub metrics_cert_name: String,
+
+    /// The file of the certificate's key in that directory
+    #[arg(long, value_name = "NAME", help_heading = SERVERS, default_value = "tls.key")]
+    pub metrics_cert_key: String,
+
     /// Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere
     #[arg(long, value_name = "ADDRESS", help_heading = SERVERS, default_value = "0")]
     pub health_probe_bind_address: BindAddress,
+
+    /// Whether the metrics server shows at /debug what controllers do
+    #[arg(long, value_name = "BOOL", help_heading = SERVERS, num_args = 0..=1, require_equals = true)]
+    #[arg(action = clap::ArgAction::Set, default_value_t = false, default_missing_value = "true", hide_possible_values = true)]
+    pub enable_debug: bool,
 
     /// Whether of several replicas only one acts: the one that has the lease
     #[arg(long, value_name = "BOOL", help_heading = ELECTION, num_args = 0..=1, require_equals = true)]

@@ -73,6 +73,10 @@ fn switches_are_typed_as_in_go() {
     ] {
         assert_eq!(read::<()>(line).unwrap().flags.leader_elect, is_on, "{line}");
     }
+    assert!(!read::<()>("operator").unwrap().flags.enable_debug);
+    assert!(read::<()>("operator --enable-debug").unwrap().flags.enable_debug);
+    assert!(read::<()>("operator").unwrap().flags.metrics_secure);
+    assert!(!read::<()>("operator --metrics-secure=false").unwrap().flags.metrics_secure);
 }
 
 #[test]
@@ -159,8 +163,19 @@ fn the_help_lists_all_flags_with_their_defaults() {
     Servers:
           --metrics-bind-address <ADDRESS>
               Where metrics are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --metrics-secure[=<BOOL>]
+              Whether metrics are served over TLS, to those only whom the cluster lets read /metrics
+              [default: true]
+          --metrics-cert-path <PATH>
+              The directory of the metrics server's certificate [default: it signs one itself]
+          --metrics-cert-name <NAME>
+              The file of the certificate in that directory [default: tls.crt]
+          --metrics-cert-key <NAME>
+              The file of the certificate's key in that directory [default: tls.key]
           --health-probe-bind-address <ADDRESS>
               Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --enable-debug[=<BOOL>]
+              Whether the metrics server shows at /debug what controllers do [default: false]
 
     Leader election:
           --leader-elect[=<BOOL>]

@@ -68,6 +68,18 @@ impl Running {
         std::fs::read_to_string(self.log.path()).expect("text")
     }
 
+    /// Where it says that it listens for something.
+    pub(crate) async fn address(&self, env: &TestEnv, purpose: &str) -> Result<String> {
+        let start = format!("listening for {purpose} address=");
+        let find = || {
+            let logged = self.logged();
+            let (_, rest) = logged.split_once(&start)?;
+            rest.lines().next().map(str::to_owned)
+        };
+        env.wait_until(&format!("it listens for {purpose}"), async || find().is_some()).await?;
+        Ok(find().expect("it is still there"))
+    }
+
     /// Asks it to end, and sees that it does so well.
     pub(crate) fn end(mut self, signal: &str) -> String {
         let killed = Command::new("kill").args(["-s", signal, &self.program.id().to_string()]).status();

@@ -48,6 +48,56 @@ async fn with_a_kubeconfig_it_runs_on_that_cluster() -> Result<()> {
     Ok(())
 }
 
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_and_probes_are_served_where_the_flags_say() -> Result<()> {
+    let env = TestEnv::from_env().await?.within(Duration::from_secs(60));
+    env.install::<Foo>().await?;
+    let plane = Plane::of(&env).await?;
+    let open = |secure| {
+        Running::start(
+            [
+                ["--kubeconfig", plane.kubeconfig()],
+                ["--namespace", env.namespace()],
+                ["--metrics-bind-address", "127.0.0.1:0"],
+                ["--health-probe-bind-address=127.0.0.1:0", "--enable-debug"],
+                ["--leader-elect=false", secure],
+            ]
+            .as_flattened(),
+        )
+    };
+    let program = open("--metrics-secure=false");
+    let health = program.address(&env, "health probes").await?;
+    let is_ready = async || get(format!("http://{health}"), "/readyz").await.is_ok_and(|text| text == "ok");
+    env.wait_until("it says that it is ready", is_ready).await?;
+    let metrics = get(format!("http://{}", program.address(&env, "metrics").await?), "/metrics").await?;
+    assert!(
+        metrics.contains(r#"controller_runtime_max_concurrent_reconciles{controller="foo"} 2"#),
+        "{metrics}"
+    );
+    let debug = get(format!("http://{}", program.address(&env, "metrics").await?), "/debug").await?;
+    assert!(debug.contains("foos.samplecontroller.k8s.io"), "{debug}");
+    program.end("TERM");
+
+    // Metrics are for those whom the cluster knows, unless it is said otherwise.
+    let program = open("--metrics-secure");
+    let metrics = program.address(&env, "metrics").await?;
+    let refused = get(format!("https://{metrics}"), "/metrics").await.unwrap_err();
+    assert!(matches!(&refused, bowline::kube::Error::Api(status) if status.code == 401), "{refused}");
+    program.end("TERM");
+    env.finish().await?;
+    Ok(())
+}
+
+/// What a server says at a path, whoever's certificate it shows.
+#[cfg(unix)]
+async fn get(server: String, path: &str) -> bowline::kube::Result<String> {
+    let mut config = bowline::kube::Config::new(server.parse().expect("an address"));
+    config.accept_invalid_certs = true;
+    let client = transport::client(&config, &TransportOptions::new(&Clock::real())).expect("a client");
+    client.request_text(http::Request::get(path).body(Vec::new()).expect("a request")).await
+}
+
 #[test]
 fn the_definition_is_printed_for_kubectl() {
     let output = sample_controller().arg("--crd").output().unwrap();
@@ -131,8 +181,19 @@ fn the_help_tells_what_can_be_done() {
     Servers:
           --metrics-bind-address <ADDRESS>
               Where metrics are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --metrics-secure[=<BOOL>]
+              Whether metrics are served over TLS, to those only whom the cluster lets read /metrics
+              [default: true]
+          --metrics-cert-path <PATH>
+              The directory of the metrics server's certificate [default: it signs one itself]
+          --metrics-cert-name <NAME>
+              The file of the certificate in that directory [default: tls.crt]
+          --metrics-cert-key <NAME>
+              The file of the certificate's key in that directory [default: tls.key]
           --health-probe-bind-address <ADDRESS>
               Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+          --enable-debug[=<BOOL>]
+              Whether the metrics server shows at /debug what controllers do [default: false]
 
     Leader election:
           --leader-elect[=<BOOL>]
