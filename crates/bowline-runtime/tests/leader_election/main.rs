@@ -31,8 +31,16 @@ struct Server {
     write: Arc<Mutex<Option<(Clock, Duration)>>>,
     /// When set, requests may take seconds.
     slow: Arc<Mutex<Option<Clock>>>,
-    /// Requests of that kind take as long as it says until they are looked at, and after they were committed.
-    pace: Arc<Mutex<Option<(Clock, Verb, Duration, Duration)>>>,
+    pace: Arc<Mutex<Option<Pace>>>,
+}
+
+/// How long requests of a kind take until they are looked at, and after they were committed.
+#[derive(Clone)]
+struct Pace {
+    clock: Clock,
+    verb: Verb,
+    before: Duration,
+    after: Duration,
 }
 
 impl Hook for Server {
@@ -40,8 +48,8 @@ impl Hook for Server {
         Box::pin(async move {
             self.calls.lock().expect("nobody panics with it").push(format!("{:?}", call.verb));
             self.dawdle().await;
-            if let Some((clock, before, _)) = self.pace_of(call) {
-                clock.sleep(before).await;
+            if let Some(pace) = self.pace_of(call) {
+                pace.clock.sleep(pace.before).await;
             }
             match call.verb {
                 Verb::Get => self.is_lost.store(false, Ordering::SeqCst),
@@ -64,8 +72,8 @@ impl Hook for Server {
     fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
         Box::pin(async move {
             self.dawdle().await;
-            if let Some((clock, _, after)) = self.pace_of(call) {
-                clock.sleep(after).await;
+            if let Some(pace) = self.pace_of(call) {
+                pace.clock.sleep(pace.after).await;
             }
             Verdict::Proceed
         })
@@ -80,14 +88,13 @@ impl Server {
         }
     }
 
-    fn pace_of(&self, call: &Call) -> Option<(Clock, Duration, Duration)> {
-        let pace = self.pace.lock().expect("nobody panics with it").clone();
-        let (clock, _, before, after) = pace.filter(|(_, verb, ..)| call.verb == *verb)?;
-        Some((clock, before, after))
+    fn pace_of(&self, call: &Call) -> Option<Pace> {
+        self.pace.lock().expect("nobody panics with it").clone().filter(|pace| pace.verb == call.verb)
     }
 
     fn set_pace(&self, clock: &Clock, verb: Verb, before: Duration, after: Duration) {
-        *self.pace.lock().expect("nobody panics with it") = Some((clock.clone(), verb, before, after));
+        *self.pace.lock().expect("nobody panics with it") =
+            Some(Pace { clock: clock.clone(), verb, before, after });
     }
 
     fn take_calls(&self) -> Vec<String> {
