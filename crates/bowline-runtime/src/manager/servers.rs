@@ -92,7 +92,6 @@ impl Servers {
 }
 
 fn serving(name: &str, bound: Bound) -> Runnable {
-    tracing::info!(address = %bound.address(), "the {name} listens");
     let serve = |stop| async move {
         bound.serve(stop).await;
         Ok::<_, std::convert::Infallible>(())
