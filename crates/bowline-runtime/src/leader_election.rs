@@ -2,6 +2,7 @@
 //!
 //! Owns when one leads and when no longer. What starts and stops with it is the manager's.
 
+mod complaint;
 mod elector;
 mod fence;
 mod lease;
@@ -12,9 +13,15 @@ use std::time::Duration;
 
 use bowline_clock::Clock;
 
-pub use elector::{Elector, Leadership, Lost};
+pub use elector::{Elector, Expired, Leadership, Lost};
 pub(crate) use fence::Fenced;
 pub use fence::{Fence, FenceClosed};
+
+/// Who is told of new leaders.
+pub(crate) type Told = Box<dyn Fn(&str) + Send + Sync>;
+
+/// Who is told of the beginning or the end of a term.
+pub(crate) type Called = Box<dyn Fn() + Send + Sync>;
 
 /// How much a pause between two tries may grow, at random, so that candidates do not all come at once.
 const JITTER: f64 = 1.2;

@@ -1,16 +1,19 @@
 //! A candidate: stands for election until it leads, renews while it does, knows when it does not any more.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 
+use super::complaint::Complaint;
 use super::fence::Fence;
 use super::lease::{LeaseError, LeaseLock};
 use super::observation::{Observation, Step};
-use super::{JITTER, LeaderElection};
+use super::{Called, JITTER, LeaderElection, Told};
+use crate::{ElectionMetrics, Metrics};
 
 /// One candidate of an election.
 ///
@@ -24,11 +27,18 @@ pub struct Elector {
     clock: Clock,
     fence: Fence,
     seen: Mutex<Observation>,
-    on_new_leader: Option<Told>,
+    is_leading: AtomicBool,
+    hooks: Hooks,
 }
 
-/// Who is told of new leaders.
-type Told = Box<dyn Fn(&str) + Send + Sync>;
+/// Who is told what.
+#[derive(Default)]
+struct Hooks {
+    new_leader: Option<Told>,
+    started: Option<Called>,
+    stopped: Option<Called>,
+    metrics: Option<ElectionMetrics>,
+}
 
 /// The lease is ours. See [`hold`](Self::hold).
 #[must_use = "a lease that nobody holds is lost"]
@@ -60,6 +70,21 @@ pub enum Lost {
     },
 }
 
+/// This candidate should lead, but has not renewed its lease for so long that something is wrong with the process.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the lease {election} is {identity}'s, and was not renewed for {age:?}, although it lasts {lasts:?}")]
+#[non_exhaustive]
+pub struct Expired {
+    /// The lease, as `namespace/name`.
+    pub election: String,
+    /// Who has it: this candidate.
+    pub identity: String,
+    /// How long ago the last renewal was.
+    pub age: Duration,
+    /// How long a lease lasts.
+    pub lasts: Duration,
+}
+
 /// What a try to take or to renew the lease came to.
 enum Try {
     Ours,
@@ -77,15 +102,46 @@ impl Elector {
             clock: clock.clone(),
             fence: Fence::closed(clock),
             seen: Mutex::default(),
-            on_new_leader: None,
+            is_leading: AtomicBool::new(false),
+            hooks: Hooks::default(),
             options,
         }
     }
 
-    /// Calls a function with the identity of each new leader, this candidate included.
+    /// Calls a function with the identity of each new leader, this candidate included. Default: nobody is told, but the log.
+    ///
+    /// It is called where the election goes on, as the other hooks are, and must return at once.
     #[must_use]
     pub fn on_new_leader(mut self, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_new_leader = Some(Box::new(hook));
+        self.hooks.new_leader = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls a function each time that this candidate begins to lead. The fence is open then. Default: nobody is told, but
+    /// the log.
+    #[must_use]
+    pub fn on_started_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.started = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls a function each time that this candidate leads no more, because it lost the lease or
+    /// [gives it up](Leadership::release). The fence is closed then. Default: nobody is told, but the log.
+    ///
+    /// Nobody is told when the future of [`hold`](Leadership::hold) is dropped instead.
+    #[must_use]
+    pub fn on_stopped_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.hooks.stopped = Some(Box::new(hook));
+        self
+    }
+
+    /// Where it is told whether this candidate leads (`leader_election_master_status`, by the name of the lease). Default:
+    /// nowhere.
+    #[must_use]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        let metrics = metrics.election(&self.options.name);
+        metrics.set_leading(false);
+        self.hooks.metrics = Some(metrics);
         self
     }
 
@@ -93,11 +149,6 @@ impl Elector {
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
-    }
-
-    /// The name of the lease.
-    pub(crate) fn lease_name(&self) -> &str {
-        &self.options.name
     }
 
     /// Who leads, as far as is known.
@@ -112,13 +163,32 @@ impl Elector {
         &self.fence
     }
 
+    /// Whether the process is as it should be. It is not if it has the lease, as far as it knows, and has renewed it neither
+    /// while it lasted nor for some time after that: then [`hold`](Leadership::hold) should have returned and the process
+    /// ended, and something keeps it from that. For a liveness probe. One that does not lead is as it should be.
+    ///
+    /// # Errors
+    /// [`Expired`] when it is not.
+    pub fn check(&self, tolerance: Duration) -> Result<(), Expired> {
+        let seen = self.seen();
+        let lasts = self.options.lease_duration;
+        let age = self.clock.now_with_suspend().since(seen.since());
+        if seen.holder() != Some(&*self.identity) || age <= lasts.saturating_add(tolerance) {
+            return Ok(());
+        }
+        let (election, identity) = (self.options.to_string(), (*self.identity).to_owned());
+        Err(Expired { election, identity, age, lasts })
+    }
+
     /// Waits until this candidate leads. A server that does not answer, or says no, is asked again and again; what it says is
-    /// logged.
+    /// logged, the same thing once a minute.
     pub async fn acquire(&self) -> Leadership<'_> {
+        let mut complaint = Complaint::default();
+        tracing::info!(lease = %self.options, identity = %self.identity, "stands for election");
         loop {
             let pause = match self.attempt().await {
                 Ok(Try::Ours) => {
-                    tracing::info!(lease = %self.options, identity = %self.identity, "became the leader");
+                    self.start_leading();
                     return Leadership { elector: self };
                 }
                 // Who waits for an end that is near need not wait longer than that.
@@ -126,8 +196,11 @@ impl Elector {
                     .since(self.clock.now_with_suspend())
                     .clamp(Duration::from_millis(10), self.options.retry_period),
                 Err(error) => {
-                    let error: &dyn std::error::Error = &error;
-                    tracing::warn!(lease = %self.options, error, "cannot take the lease, trying again");
+                    let text = crate::error::describe(&error);
+                    if complaint.is_news(&text, self.clock.now()) {
+                        let hint = error.hint();
+                        tracing::warn!(lease = %self.options, error = %text, hint, "cannot take the lease, trying again");
+                    }
                     self.options.retry_period
                 }
             };
@@ -214,8 +287,27 @@ impl Elector {
             let after = seen.holder();
             (after != before.as_deref()).then(|| after.map(str::to_owned)).flatten()
         };
-        if let (Some(leader), Some(hook)) = (new_leader, &self.on_new_leader) {
-            hook(&leader);
+        if let Some(leader) = new_leader {
+            tracing::info!(lease = %self.options, leader, "there is a new leader");
+            if let Some(hook) = &self.hooks.new_leader {
+                hook(&leader);
+            }
+        }
+    }
+
+    fn start_leading(&self) {
+        tracing::info!(lease = %self.options, identity = %self.identity, "became the leader");
+        self.is_leading.store(true, Ordering::SeqCst);
+        self.hooks.metrics.iter().for_each(|metrics| metrics.set_leading(true));
+        self.hooks.started.iter().for_each(|hook| hook());
+    }
+
+    /// Whatever the reason, once for each term.
+    fn stop_leading(&self) {
+        self.fence.close();
+        if self.is_leading.swap(false, Ordering::SeqCst) {
+            self.hooks.metrics.iter().for_each(|metrics| metrics.set_leading(false));
+            self.hooks.stopped.iter().for_each(|hook| hook());
         }
     }
 
@@ -227,6 +319,12 @@ impl Elector {
 impl Leadership<'_> {
     /// Renews the lease until it is lost, and says why it was. The [fence](Elector::fence) is closed then.
     pub async fn hold(&self) -> Lost {
+        let lost = self.renew().await;
+        self.elector.stop_leading();
+        lost
+    }
+
+    async fn renew(&self) -> Lost {
         let Elector { options, clock, fence, .. } = self.elector;
         let election = options.to_string();
         let mut last = "this process was frozen, or too busy to try".to_owned();
@@ -239,7 +337,6 @@ impl Leadership<'_> {
             match clock.timeout(left, self.elector.attempt()).await {
                 Ok(Ok(Try::Ours)) => {}
                 Ok(Ok(Try::Theirs(_))) => {
-                    fence.close();
                     let holder = self.elector.leader().unwrap_or_else(|| "another candidate".to_owned());
                     return Lost::Taken { election, holder };
                 }
@@ -255,8 +352,8 @@ impl Leadership<'_> {
     /// Stops leading: closes the fence, and gives the lease up, if the options say so, so that another candidate may take it
     /// at once. To be called when all that needs leadership has stopped.
     pub async fn release(self) {
-        let Elector { options, clock, fence, lock, .. } = self.elector;
-        fence.close();
+        let Elector { options, clock, lock, .. } = self.elector;
+        self.elector.stop_leading();
         if !options.release_on_stop {
             return;
         }

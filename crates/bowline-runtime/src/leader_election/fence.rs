@@ -38,7 +38,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// - a process that is frozen between the last check and the moment at which the bytes leave, for longer than the lease
 ///   lasts, sends that when it thaws: one request for each worker that was just there, and no more. Nobody waits for the
 ///   answer and the connection is closed at once, but a server that reads quickly does what was asked;
-/// - a request that was sent in time may be executed by the server later than that.
+/// - a request that was sent in time may be executed by the server later than that;
+/// - somebody who deletes, empties or gives away the lease by hand lets another one lead at once, and the leader hears of
+///   it at its next renewal, a retry period later at most.
 ///
 /// Only a server that checks (preconditions, resource versions) can exclude these.
 #[derive(Clone, Debug)]

@@ -26,6 +26,19 @@ impl LeaseError {
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Kube(kube::Error::Api(status)) if status.code == 409)
     }
+
+    /// What to do about it, where that is known.
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        let Self::Kube(kube::Error::Api(status)) = self else { return None };
+        match status.code {
+            401 => Some("is the token or certificate valid?"),
+            403 => Some(
+                "may this process get, create and update leases of coordination.k8s.io in that namespace?",
+            ),
+            404 => Some("is there such a namespace?"),
+            _ => None,
+        }
+    }
 }
 
 /// The lease that is fought for.

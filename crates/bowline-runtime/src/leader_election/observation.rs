@@ -53,18 +53,22 @@ impl Observation {
         self.lease.as_ref()?.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
     }
 
-    /// What `identity` is to do now. A lease that does not say how long it lasts lasts `default`.
-    pub(super) fn step(&self, identity: &str, default: Duration, now: Instant) -> Step {
+    /// Since when it looks like that.
+    pub(super) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// What `identity` is to do now. Somebody else's lease lasts as long as it says, but no shorter than ours, `least`: whoever
+    /// shortens it by hand does not thereby shorten the time for which its holder believes to have it.
+    pub(super) fn step(&self, identity: &str, least: Duration, now: Instant) -> Step {
         let Some(lease) = &self.lease else { return Step::Create };
         match self.holder() {
             None => Step::Take,
             Some(holder) if holder == identity => Step::Renew,
             Some(_) => {
                 let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
-                let duration = seconds
-                    .and_then(|seconds| u64::try_from(seconds).ok())
-                    .map_or(default, Duration::from_secs);
-                let end = self.since + duration;
+                let duration = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+                let end = self.since + duration.map_or(least, Duration::from_secs).max(least);
                 if now < end { Step::Wait(end) } else { Step::Take }
             }
         }
@@ -108,12 +112,20 @@ mod tests {
     #[test]
     fn somebody_elses_lease_is_taken_only_when_it_looked_the_same_for_its_duration() {
         let mut seen = Observation::default();
-        seen.see(Some(held_by("other", 0, Some(10))), at(5));
+        seen.see(Some(held_by("other", 0, Some(20))), at(5));
+        assert_eq!(seen.step("me", FIFTEEN, at(24)), Step::Wait(at(25)));
+        seen.see(Some(held_by("other", 0, Some(20))), at(24));
+        assert_eq!(seen.step("me", FIFTEEN, at(25)), Step::Take);
+        seen.see(Some(held_by("other", 1, Some(20))), at(25));
+        assert_eq!(seen.step("me", FIFTEEN, at(25)), Step::Wait(at(45)));
+    }
+
+    #[test]
+    fn a_lease_that_is_shorter_than_ours_lasts_as_long_as_ours() {
+        let mut seen = Observation::default();
+        seen.see(Some(held_by("other", 0, Some(1))), at(0));
         assert_eq!(seen.step("me", FIFTEEN, at(14)), Step::Wait(at(15)));
-        seen.see(Some(held_by("other", 0, Some(10))), at(14));
         assert_eq!(seen.step("me", FIFTEEN, at(15)), Step::Take);
-        seen.see(Some(held_by("other", 1, Some(10))), at(15));
-        assert_eq!(seen.step("me", FIFTEEN, at(15)), Step::Wait(at(25)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::error::ManagerError;
 use super::lifecycle::{Inner, Kept, Parts};
 use super::servers::Served;
 use crate::health::HealthServer;
-use crate::leader_election::{Elector, LeaderElection};
+use crate::leader_election::{Called, Elector, LeaderElection, Told};
 use crate::server::MetricsServer;
 use crate::{Cluster, ClusterBuilder, Metrics, Signals};
 
@@ -29,6 +29,8 @@ pub struct ManagerBuilder {
     metrics: Metrics,
     election: Option<LeaderElection>,
     on_new_leader: Option<Told>,
+    on_started_leading: Option<Called>,
+    on_stopped_leading: Option<Called>,
     graceful_shutdown: Duration,
     concurrency: Option<NonZeroUsize>,
     webhook: WebhookOptions,
@@ -37,9 +39,6 @@ pub struct ManagerBuilder {
     span: tracing::Span,
     kept: Vec<Kept>,
 }
-
-/// Who is told of new leaders.
-type Told = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Where a webhook server is to listen, and with which certificate. The manager keeps this for whoever adds such a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +92,8 @@ impl ManagerBuilder {
             metrics: Metrics::default(),
             election: None,
             on_new_leader: None,
+            on_started_leading: None,
+            on_stopped_leading: None,
             graceful_shutdown: GRACEFUL_SHUTDOWN,
             concurrency: None,
             webhook: WebhookOptions::default(),
@@ -149,6 +150,19 @@ impl ManagerBuilder {
     /// Calls a function with the identity of each new leader, this replica included. Default: nobody is told.
     pub fn on_new_leader(mut self, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_new_leader = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls a function when this replica begins to lead; see [`Elector::on_started_leading`]. Default: nobody is told.
+    pub fn on_started_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_started_leading = Some(Box::new(hook));
+        self
+    }
+
+    /// Calls a function when this replica leads no more, before it stops what needs leadership if the lease was lost; see
+    /// [`Elector::on_stopped_leading`]. Default: nobody is told.
+    pub fn on_stopped_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_stopped_leading = Some(Box::new(hook));
         self
     }
 
@@ -209,8 +223,15 @@ impl ManagerBuilder {
         let mut elector = None;
         if let Some(election) = self.election {
             let mut candidate: Elector = election.build(ways.lease.clone(), &clock)?;
+            candidate = candidate.metrics(&self.metrics);
             if let Some(hook) = self.on_new_leader {
                 candidate = candidate.on_new_leader(hook);
+            }
+            if let Some(hook) = self.on_started_leading {
+                candidate = candidate.on_started_leading(hook);
+            }
+            if let Some(hook) = self.on_stopped_leading {
+                candidate = candidate.on_stopped_leading(hook);
             }
             cluster = cluster.fenced(ways.fenced(candidate.fence()));
             elector = Some(candidate);

@@ -161,14 +161,15 @@ impl Inner {
             signals: parts.signals,
             served: parts.served,
         };
+        let elector = parts.elector.map(Arc::new);
         Arc::new_cyclic(|manager| Self {
             cluster: parts.cluster,
-            elector: parts.elector.map(Arc::new),
+            servers: Servers::new(manager.clone(), elector.as_ref()),
+            elector,
             concurrency: parts.concurrency,
             webhook: parts.webhook,
             stop: CancellationToken::new(),
             elected: CancellationToken::new(),
-            servers: Servers::new(manager.clone()),
             graceful_shutdown: parts.graceful_shutdown,
             groups,
             election: parts.scope.scope("election"),
@@ -378,26 +379,19 @@ impl Inner {
 
     /// Stands for election, leads, and gives the lease up when all is over.
     async fn stand(&self, elector: &Elector) {
-        let metrics = self.cluster.metrics().election(elector.lease_name());
-        metrics.set_leading(false);
         let leadership = tokio::select! {
             biased;
             // Who is about to end does not begin to lead.
             () = self.stop.cancelled() => return,
             leadership = elector.acquire() => leadership,
         };
-        metrics.set_leading(true);
         self.elected.cancel();
         let over = self.election.cancellation();
         let lost = tokio::select! {
             biased;
-            () = over.cancelled() => {
-                leadership.release().await;
-                return metrics.set_leading(false);
-            }
+            () = over.cancelled() => return leadership.release().await,
             lost = leadership.hold() => lost,
         };
-        metrics.set_leading(false);
         // At once: others may act already.
         self.groups.of(Stage::Elected).now().cancel();
         self.fail("leader election", lost.into());

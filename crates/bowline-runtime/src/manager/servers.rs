@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use bowline_clock::Spawner;
 
@@ -11,7 +12,11 @@ use crate::Metrics;
 use crate::controller::Controller;
 use crate::debug::DebugPage;
 use crate::health::{Checks, HealthServer, Reason};
+use crate::leader_election::Elector;
 use crate::server::{Bound, MetricsServer, ServerError};
+
+/// So long after the end of its lease a process that believes to have it should have ended by itself.
+const EXPIRED: Duration = Duration::from_secs(20);
 
 /// The servers of a manager, to be started, and their addresses then.
 #[derive(Default)]
@@ -35,10 +40,15 @@ pub(super) struct Served {
 const DEBUG: &str = "/debug";
 
 impl Servers {
-    /// As long as the manager has not come as far as to start what it runs, the process is not ready.
-    pub(super) fn new(manager: Weak<Inner>) -> Self {
+    /// As long as the manager has not come as far as to start what it runs, the process is not ready. One that holds a lease
+    /// which it neither renews nor gives up is beyond help.
+    pub(super) fn new(manager: Weak<Inner>, elector: Option<&Arc<Elector>>) -> Self {
         let servers = Self::default();
         servers.readiness.add("manager", move || std::future::ready(manager_check(manager.upgrade())));
+        if let Some(elector) = elector.cloned() {
+            let check = move || elector.check(EXPIRED).map_err(|error| Reason::shown(error.to_string()));
+            servers.liveness.add("leader-election", move || std::future::ready(check()));
+        }
         servers
     }
 

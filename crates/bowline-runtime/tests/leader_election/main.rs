@@ -1,5 +1,6 @@
 //! Leader election on the embedded server, on simulated time: who leads, from when to when, and what the fence lets pass.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
 use bowline_clock::{Clock, Instant, Simulation};
 use bowline_machinery::Status;
+use bowline_runtime::Metrics;
 use bowline_runtime::leader_election::{ElectionError, Elector, LeaderElection, Lost};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -233,6 +235,130 @@ fn new_leaders_are_told_of_once_each() {
         let _other = second.acquire().await;
         assert_eq!(*told.lock().unwrap(), ["a", "b"]);
     });
+}
+
+#[test]
+fn beginning_and_ending_to_lead_is_told_once_each_with_the_fence_open_and_closed() {
+    Simulation::new(16).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let metrics = Metrics::new();
+        let status = || {
+            metrics.encode().lines().find_map(|line| {
+                line.strip_prefix("leader_election_master_status{name=\"operator\"} ").map(str::to_owned)
+            })
+        };
+        let told: Arc<Mutex<Vec<&str>>> = Arc::default();
+        let (started, stopped) = (told.clone(), told.clone());
+        let elector = candidate(&client, &clock, "a")
+            .on_started_leading(move || started.lock().unwrap().push("started"))
+            .on_stopped_leading(move || stopped.lock().unwrap().push("stopped"))
+            .metrics(&metrics);
+        assert_eq!(status().as_deref(), Some("0"));
+        let leadership = elector.acquire().await;
+        assert_eq!((status().as_deref(), &**told.lock().unwrap()), (Some("1"), &["started"][..]));
+        leadership.release().await;
+        assert_eq!((status().as_deref(), &**told.lock().unwrap()), (Some("0"), &["started", "stopped"][..]));
+
+        let leadership = elector.acquire().await;
+        server.is_away.store(true, Ordering::SeqCst);
+        leadership.hold().await;
+        leadership.release().await;
+        assert_eq!(*told.lock().unwrap(), ["started", "stopped", "started", "stopped"]);
+        assert_eq!(status().as_deref(), Some("0"));
+    });
+}
+
+#[test]
+fn who_holds_a_lease_and_neither_renews_it_nor_ends_is_not_healthy() {
+    Simulation::new(17).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
+        assert_eq!(first.check(5 * SECOND), Ok(()));
+        let leadership = first.acquire().await;
+        assert!(clock.timeout(60 * SECOND, leadership.hold()).await.is_err());
+        assert_eq!(first.check(5 * SECOND), Ok(()), "it renews");
+        // Nobody polls it any more.
+        clock.sleep(17 * SECOND).await;
+        assert_eq!(first.check(5 * SECOND), Ok(()), "it may be about to end");
+        clock.sleep(6 * SECOND).await;
+        let expired = first.check(5 * SECOND).unwrap_err();
+        assert!((23 * SECOND..26 * SECOND).contains(&expired.age), "{expired}");
+        assert!(
+            expired.to_string().starts_with("the lease default/operator is a's, and was not renewed for ")
+        );
+        let _other = second.acquire().await;
+        assert_eq!(second.check(5 * SECOND), Ok(()));
+    });
+}
+
+#[test]
+fn a_lease_that_was_shortened_by_hand_is_not_taken_while_its_holder_believes_to_have_it() {
+    Simulation::new(18).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
+        let leadership = first.acquire().await;
+        let api: Api<Lease> = Api::namespaced(client.clone(), "default");
+        let edit = serde_json::json!({"spec": {"leaseDurationSeconds": 1}});
+        api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+        // Its holder cannot renew it: nobody polls it.
+        let _other = second.acquire().await;
+        assert!(!first.fence().is_open(), "two lead at once");
+        assert!(matches!(leadership.hold().await, Lost::NotRenewed { .. }));
+    });
+}
+
+#[test]
+fn a_duration_that_was_edited_by_hand_is_put_right_by_the_holder() {
+    Simulation::new(19).run(|clock| async move {
+        let (_, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        let api: Api<Lease> = Api::namespaced(client.clone(), "default");
+        let edit = serde_json::json!({"spec": {"leaseDurationSeconds": 100_000}});
+        api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
+        assert!(clock.timeout(5 * SECOND, leadership.hold()).await.is_err());
+        let spec = lease(&client).await.spec.unwrap();
+        assert_eq!((spec.lease_duration_seconds, spec.lease_transitions), (Some(15), Some(0)));
+    });
+}
+
+/// What was logged, line by line.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panics with it").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_namespace_that_is_not_there_is_complained_about_once_a_minute_with_a_hint() {
+    let logged = Logged::default();
+    let writer = logged.clone();
+    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(lines, || {
+        Simulation::new(20).run(|clock| async move {
+            let (server, client) = world(&clock);
+            let election = LeaderElection::new("nowhere", "operator").identity("a");
+            let elector = election.build(client, &clock).unwrap();
+            assert!(clock.timeout(150 * SECOND, elector.acquire()).await.is_err());
+            assert!(server.take_calls().len() > 100, "it is tried all the time");
+        });
+    });
+    let logged = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
+    let warnings: Vec<_> = logged.lines().filter(|line| line.contains(" WARN ")).collect();
+    assert_eq!(warnings.len(), 3, "{logged}");
+    for part in
+        ["lease=nowhere/operator", "namespaces \\\"nowhere\\\" not found", "is there such a namespace?"]
+    {
+        assert!(warnings[0].contains(part), "{part}: {}", warnings[0]);
+    }
 }
 
 #[test]

@@ -257,6 +257,26 @@ fn a_stop_before_the_election_begins_no_term() {
 }
 
 #[test]
+fn the_beginning_and_the_end_of_a_term_are_told_and_the_lease_is_a_check_of_liveness() {
+    World::run(1, |world| async move {
+        let told = world.record.clone();
+        let (started, stopped) = (told.clone(), told.clone());
+        let election = LeaderElection::new("default", "operator").identity("a");
+        let builder = world.builder().leader_election(election);
+        let builder = builder.on_started_leading(move || started.add("started"));
+        let manager = builder.on_stopped_leading(move || stopped.add("stopped")).build().unwrap();
+        assert_eq!(manager.liveness().names(), ["leader-election"]);
+        assert_eq!(world.manager().liveness().names(), [""; 0]);
+        let start = world.start(&manager);
+        manager.elected().await;
+        assert_eq!(told.lines(), ["started"]);
+        manager.stop();
+        start.await.unwrap().unwrap();
+        assert_eq!(told.lines(), ["started", "stopped"]);
+    });
+}
+
+#[test]
 fn new_leaders_are_told() {
     World::run(1, |world| async move {
         let record = world.record.clone();

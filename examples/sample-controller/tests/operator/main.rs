@@ -9,6 +9,8 @@ mod process;
 mod program;
 #[cfg(unix)]
 mod replicas;
+#[cfg(unix)]
+mod restart;
 mod resync;
 mod status;
 mod world;
