@@ -4,7 +4,7 @@ use std::{any::TypeId, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
 use kube::{
     Resource,
-    core::{ApiResource, DynamicObject, NamespaceResourceScope, PartialObjectMeta},
+    core::{ApiResource, DynamicObject, NamespaceResourceScope, ObjectMeta, PartialObjectMeta},
 };
 use serde::de::DeserializeOwned;
 
@@ -160,7 +160,9 @@ impl<K> Kind<K> {
             }
         })
     }
+}
 
+impl<K: Resource> Kind<K> {
     /// Makes an object of its bytes. `scratch` is room to work in, worth keeping from one call to the next.
     ///
     /// In the form of metadata, the bytes may be those of a whole object: a server may not know how to send less.
@@ -175,6 +177,11 @@ impl<K> Kind<K> {
     ) -> Result<K, DecodeError> {
         let failure =
             |name, namespace, problem| DecodeError { kind: self.to_string(), namespace, name, problem };
+        let decoded = match (self.decode)(&self.resource, bytes, keep_managed_fields, scratch) {
+            // The bytes need not be looked at once more.
+            Ok(object) if has_identity(object.meta()) => return Ok(object),
+            decoded => decoded,
+        };
         let identity = Identity::read(bytes).map_err(|error| {
             let problem = error.to_string();
             match error {
@@ -182,11 +189,17 @@ impl<K> Kind<K> {
                 IdentityError::Malformed => failure(None, None, problem),
             }
         })?;
-        (self.decode)(&self.resource, bytes, keep_managed_fields, scratch).map_err(|error| {
+        decoded.map_err(|error| {
             let namespace = identity.namespace.map(Into::into);
             failure(Some(identity.name.into()), namespace, without_texts(&error.to_string()))
         })
     }
+}
+
+/// Whether these are all there by which an object is known.
+fn has_identity(meta: &ObjectMeta) -> bool {
+    let is_there = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    is_there(&meta.name) && is_there(&meta.uid) && is_there(&meta.resource_version)
 }
 
 /// What serde says, without the values that it found: they may be secrets, and this is logged.
@@ -281,7 +294,7 @@ mod tests {
         })
     }
 
-    fn decode<K>(kind: &Kind<K>, object: &Value) -> Result<K, DecodeError> {
+    fn decode<K: Resource>(kind: &Kind<K>, object: &Value) -> Result<K, DecodeError> {
         kind.decode(object.to_string().as_bytes(), false, &mut Vec::new())
     }
 
@@ -396,7 +409,7 @@ mod tests {
 
     #[test]
     fn bytes_that_break_off_or_go_on_are_an_error_in_every_form() {
-        fn fails<K>(kind: &Kind<K>) {
+        fn fails<K: Resource>(kind: &Kind<K>) {
             let whole = pod().to_string();
             for text in [&whole[..whole.len() - 1], &format!("{whole}}}"), &format!("{whole},\"x\":{{}}")] {
                 assert!(kind.decode(text.as_bytes(), false, &mut Vec::new()).is_err(), "{kind} {text}");

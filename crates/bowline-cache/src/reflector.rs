@@ -519,6 +519,8 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                 break None;
             }
             let Some(piece) = following.stream.next().now_or_never() else { break None };
+            // A burst: room for all of it at once.
+            deltas.reserve(2 * GATHERED - deltas.len());
             if let Some(end) = following.push(piece) {
                 break Some(end);
             }

@@ -1,6 +1,6 @@
 //! The operator framework for Rust, as one crate: what an operator author adds to `Cargo.toml`.
 //!
-//! This crate holds no logic; it shows the parts under one roof. Begin with [`prelude`] and
+//! This crate shows the parts under one roof, and holds no logic but what a `main` needs. Begin with [`prelude`] and
 //! [`runtime`], whose guide leads through an operator.
 //!
 //! - [`prelude`]: what almost every operator uses.

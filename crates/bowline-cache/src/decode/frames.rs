@@ -72,7 +72,9 @@ impl Frames {
             let Some(length) = memchr::memchr(b'\n', rest) else {
                 self.check(self.partial.len() + rest.len())?;
                 self.partial.extend_from_slice(rest);
-                self.at = self.chunk.len();
+                // Whoever reads from the network uses its memory again.
+                self.chunk = Bytes::new();
+                self.at = 0;
                 return Ok(None);
             };
             self.check(self.partial.len() + length)?;
@@ -153,6 +155,16 @@ mod tests {
         assert_eq!(frames.next_line().unwrap().unwrap().as_ptr(), chunk[8..].as_ptr());
         assert!(frames.next_line().unwrap().is_none());
         assert_eq!(frames.partial.capacity(), 0);
+    }
+
+    #[test]
+    fn a_chunk_is_given_back_with_its_last_line_before_the_next_comes() {
+        let mut frames = Frames::new();
+        let chunk = Bytes::from(b"1\n2\n3".to_vec());
+        frames.push(chunk.clone());
+        while frames.next_line().unwrap().is_some() {}
+        assert!(chunk.is_unique());
+        assert_eq!(lines(&mut frames, b"\n"), [b"3"]);
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl ListReader {
                     self.partial.extend_from_slice(&rest[..length]);
                 }
                 if end.is_none() {
+                    self.forget_chunk();
                     return Ok(None);
                 }
                 self.place = Place::Behind;
@@ -168,7 +169,10 @@ impl ListReader {
                 self.given = true;
                 return Ok(Some(&self.partial));
             }
-            let Some(&byte) = rest.first() else { return Ok(None) };
+            let Some(&byte) = rest.first() else {
+                self.forget_chunk();
+                return Ok(None);
+            };
             self.at += 1;
             self.place = match (self.place, byte) {
                 (Place::Envelope, _) if self.envelope.push(byte)? => Place::First,
@@ -186,6 +190,12 @@ impl ListReader {
                 _ => return Err(malformed("between its items stands something else")),
             };
         }
+    }
+
+    /// Whoever reads from the network uses its memory again.
+    fn forget_chunk(&mut self) {
+        self.chunk = Bytes::new();
+        self.at = 0;
     }
 
     /// At the end of the body: what the list says about itself.
@@ -376,6 +386,17 @@ mod tests {
         assert_eq!(reader.next_item().unwrap().unwrap().as_ptr(), chunk[13..].as_ptr());
         assert_eq!(reader.next_item().unwrap(), None);
         assert_eq!(reader.partial.capacity(), 0);
+    }
+
+    #[test]
+    fn a_chunk_is_given_back_with_its_last_item_before_the_next_comes() {
+        for text in [r#"{"items":[{},{"a":1}"#, r#"{"items":[{},{"a":"#] {
+            let mut reader = ListReader::new();
+            let chunk = Bytes::from(text.as_bytes().to_vec());
+            reader.push(chunk.clone());
+            while reader.next_item().unwrap().is_some() {}
+            assert!(chunk.is_unique(), "{text}");
+        }
     }
 
     #[test]

@@ -117,10 +117,11 @@ impl<K> Index<K> {
         value: &str,
     ) -> Vec<&'a Entry<K>> {
         let Some(bucket) = self.bucket(hashing, value) else { return Vec::new() };
-        let mut found = Vec::with_capacity(bucket.members.len());
-        for member in bucket.members.iter() {
+        let hashes: Vec<_> = bucket.members.iter().map(|member| member.0).collect();
+        let mut found = Vec::with_capacity(hashes.len());
+        for (leaf, hash) in objects.leaves(&hashes).into_iter().zip(hashes) {
             let before = found.len();
-            found.extend(objects.at(member.0));
+            found.extend(leaf.iter().filter(|entry| entry.hash == hash));
             if found.len() > before + 1 {
                 let several = found.split_off(before);
                 found.extend(several.into_iter().filter(|entry| self.has(entry, value)));

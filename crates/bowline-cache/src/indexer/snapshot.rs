@@ -49,6 +49,18 @@ impl<K> Snapshot<K> {
         self.objects.get(hash, |entry| entry.is(namespace, name)).map(|entry| Arc::clone(&entry.object))
     }
 
+    /// The objects with these names in namespaces, as by [`get_in`](Self::get_in): quicker than one by one.
+    pub(crate) fn get_all_in(&self, keys: &[(&str, &str)]) -> Vec<Option<Arc<K>>> {
+        let hashes: Vec<_> =
+            keys.iter().map(|(namespace, name)| self.hashing.of_parts(namespace, name)).collect();
+        let leaves = self.objects.leaves(&hashes).into_iter();
+        let found = leaves.zip(&hashes).zip(keys).map(|((leaf, hash), (namespace, name))| {
+            let mut same = leaf.iter().filter(|entry| entry.hash == *hash);
+            same.find(|entry| entry.is(namespace, name)).map(|entry| Arc::clone(&entry.object))
+        });
+        found.collect()
+    }
+
     /// All objects, ordered by key.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<K>> {

@@ -72,6 +72,24 @@ impl<E: Hashed> Trie<E> {
         leaf.iter().filter(move |entry| entry.hash() == hash)
     }
 
+    /// For each hash, the leaf where entries with it would be.
+    ///
+    /// Looking up one waits for memory on each level; here all wait together.
+    pub(super) fn leaves(&self, hashes: &[u64]) -> Vec<&[E]> {
+        let mut ways: Vec<_> = hashes.iter().map(|hash| (&self.root, *hash)).collect();
+        let mut is_moving = true;
+        while mem::take(&mut is_moving) {
+            for (node, rest) in &mut ways {
+                if let Node::Branch(children) = node {
+                    *node = &children[slot(*rest)];
+                    *rest >>= BITS;
+                    is_moving = true;
+                }
+            }
+        }
+        ways.into_iter().map(|(node, _)| node.entries()).collect()
+    }
+
     /// The one with this hash for which `is_it` holds.
     #[inline]
     pub(super) fn get(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<&E> {
@@ -148,6 +166,14 @@ impl<E: Hashed> Node<E> {
             slots[slot_at(entry.hash(), depth)].push(entry);
         }
         Self::Branch(Arc::new(slots.map(|entries| Self::build(entries, depth + 1))))
+    }
+
+    /// Those of a leaf.
+    fn entries(&self) -> &[E] {
+        match self {
+            Self::Leaf(entries) => entries,
+            Self::Branch(_) => &[],
+        }
     }
 
     fn remove(&mut self, hash: u64, depth: u32, is_it: &impl Fn(&E) -> bool) -> Option<E> {
@@ -268,6 +294,10 @@ mod tests {
             assert_eq!(trie.get(pair.0, |other| other.1 == pair.1), Some(pair));
             let same = model.values().filter(|other| other.0 == pair.0).count();
             assert_eq!(trie.at(pair.0).count(), same);
+        }
+        let hashes: Vec<_> = model.values().map(|pair| pair.0).collect();
+        for (leaf, pair) in trie.leaves(&hashes).into_iter().zip(model.values()) {
+            assert!(leaf.contains(pair));
         }
     }
 

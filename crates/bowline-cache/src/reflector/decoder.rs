@@ -24,6 +24,9 @@ const BATCH: usize = 512 * 1024;
 /// What is smaller than this is decoded where it is: handing it over would cost more.
 const INLINE: usize = 32 * 1024;
 
+/// The objects of a list that may be known are looked up together when they are so many bytes.
+const LOOKED_UP: usize = 64 * 1024;
+
 /// What is done to each object once, before anybody sees it.
 pub(crate) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
@@ -56,9 +59,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         scratch: &mut Vec<u8>,
         version: &mut Option<String>,
     ) -> Option<Delta<K>> {
-        let identity = Identity::read(object);
-        note_version(&identity, version);
-        match self.decode(object, identity, scratch) {
+        match self.told(object, scratch, version) {
             // What is known may be about to change: changes to it may wait before this one.
             Decoded::New(object) | Decoded::Known(object) => Some(Delta::Applied(object)),
             Decoded::Unreadable(_) => None,
@@ -72,9 +73,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         scratch: &mut Vec<u8>,
         version: &mut Option<String>,
     ) -> Option<Delta<K>> {
-        let identity = Identity::read(object);
-        note_version(&identity, version);
-        match self.decode(object, identity, scratch) {
+        match self.told(object, scratch, version) {
             Decoded::New(object) | Decoded::Known(object) => Some(Delta::Deleted(object)),
             Decoded::Unreadable(object) => {
                 let object = object?;
@@ -87,6 +86,24 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
     /// An object that is there, whether there is any news in it or not.
     pub(crate) fn read(&self, object: &[u8], scratch: &mut Vec<u8>) -> Decoded<K> {
         self.decode(object, Identity::read(object), scratch)
+    }
+
+    /// An object that a watch tells of. It is nearly always news and can be read: where nothing depends on who it is, it is
+    /// decoded before anybody looks at that.
+    fn told(&self, object: &[u8], scratch: &mut Vec<u8>, version: &mut Option<String>) -> Decoded<K> {
+        let is_plain = self.managed_fields.is_empty() && self.transform.is_none() && self.shelf.is_empty();
+        if is_plain
+            && let Ok(decoded) = self.decoded(object, false, scratch)
+            && let Some(told) = &decoded.meta().resource_version
+        {
+            note(told, version);
+            return Decoded::New(Arc::new(decoded));
+        }
+        let identity = Identity::read(object);
+        if let Ok(identity) = &identity {
+            note(&identity.resource_version, version);
+        }
+        self.decode(object, identity, scratch)
     }
 
     fn decode(
@@ -131,11 +148,19 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         if self.indexer.is_empty() {
             return None;
         }
-        let known = self.indexer.get_in(identity.namespace.as_deref().unwrap_or_default(), &identity.name)?;
-        let meta = known.meta();
-        let is_same = meta.uid.as_deref() == Some(&identity.uid)
-            && meta.resource_version.as_deref() == Some(&identity.resource_version);
-        is_same.then_some(known)
+        let (namespace, name) = place_of(identity);
+        self.indexer.get_in(namespace, name).filter(|known| is_same(&**known, identity))
+    }
+
+    /// The same for several objects; of some it is not known who they are.
+    fn known_among(&self, identities: &[Option<Identity<'_>>]) -> Vec<Option<Arc<K>>> {
+        let places = identities.iter().map(|identity| identity.as_ref().map_or(("", ""), place_of));
+        let known = self.indexer.snapshot().get_all_in(&places.collect::<Vec<_>>());
+        let known = known.into_iter().zip(identities).map(|(known, identity)| {
+            let (known, identity) = (known?, identity.as_ref()?);
+            is_same(&*known, identity).then_some(known)
+        });
+        known.collect()
     }
 
     fn keeps_managed_fields(&self, identity: &Identity<'_>) -> bool {
@@ -168,22 +193,35 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
     }
 }
 
-fn key_of(identity: &Identity<'_>) -> ObjectKey {
-    ObjectKey::new(identity.namespace.as_deref().unwrap_or_default(), &identity.name)
+/// Namespace and name.
+fn place_of<'a>(identity: &'a Identity<'_>) -> (&'a str, &'a str) {
+    (identity.namespace.as_deref().unwrap_or_default(), &identity.name)
 }
 
-fn note_version(identity: &Result<Identity<'_>, IdentityError>, version: &mut Option<String>) {
-    if let Ok(identity) = identity {
-        let version = version.get_or_insert_default();
-        version.clear();
-        version.push_str(&identity.resource_version);
-    }
+fn key_of(identity: &Identity<'_>) -> ObjectKey {
+    let (namespace, name) = place_of(identity);
+    ObjectKey::new(namespace, name)
+}
+
+fn is_same<K: Resource>(known: &K, identity: &Identity<'_>) -> bool {
+    let meta = known.meta();
+    meta.uid.as_deref() == Some(&identity.uid)
+        && meta.resource_version.as_deref() == Some(&identity.resource_version)
+}
+
+fn note(told: &str, version: &mut Option<String>) {
+    let version = version.get_or_insert_default();
+    version.clear();
+    version.push_str(told);
 }
 
 /// A list while it is read: the objects so far, and the bytes of those that are still to be decoded.
 pub(crate) struct Listed<K> {
     decoder: Arc<Decoder<K>>,
     spawner: Spawner,
+    /// Objects that may be known.
+    unseen: Raw,
+    /// Objects that are to be decoded.
     raw: Raw,
     decoding: Option<Task<(Vec<Decoded<K>>, Raw)>>,
     /// Room for the next batch: fresh memory costs more than what is copied into it.
@@ -212,6 +250,16 @@ struct Raw {
 }
 
 impl Raw {
+    fn push(&mut self, object: &[u8]) {
+        self.bytes.extend_from_slice(object);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
     fn objects(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, end)| &self.bytes[start..*end])
@@ -224,6 +272,7 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
         Self {
             decoder,
             spawner,
+            unseen: Raw::default(),
             raw: Raw::default(),
             decoding: None,
             spare: Raw::default(),
@@ -233,17 +282,29 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
         }
     }
 
-    /// One more object. What is known is neither copied nor decoded.
+    /// One more object. What is known is not decoded.
     pub(crate) fn offer(&mut self, object: &[u8]) {
-        if !self.decoder.indexer.is_empty()
-            && let Ok(identity) = Identity::read(object)
-            && let Some(known) = self.decoder.known(&identity)
-        {
-            self.items.push(known);
+        if self.decoder.indexer.is_empty() {
+            self.raw.push(object);
             return;
         }
-        self.raw.bytes.extend_from_slice(object);
-        self.raw.ends.push(self.raw.bytes.len());
+        self.unseen.push(object);
+        if self.unseen.bytes.len() >= LOOKED_UP {
+            self.look_up();
+        }
+    }
+
+    /// Tells what is known from what has to be decoded.
+    fn look_up(&mut self) {
+        let identities: Vec<_> = self.unseen.objects().map(|object| Identity::read(object).ok()).collect();
+        let known = self.decoder.known_among(&identities);
+        for (object, known) in self.unseen.objects().zip(known) {
+            match known {
+                Some(known) => self.items.push(known),
+                None => self.raw.push(object),
+            }
+        }
+        self.unseen.clear();
     }
 
     /// Hands over what there is to decode, if it is enough. Waits while the batch before is being decoded.
@@ -256,6 +317,7 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
         mut self,
         late: Vec<Late<K>>,
     ) -> Result<(Vec<Arc<K>>, Vec<Unreadable>), ListWatchError> {
+        self.look_up();
         if self.raw.bytes.len() <= INLINE {
             self.collect().await?;
             let decoded = decode_all(&self.decoder, &mut self.raw);
@@ -338,8 +400,7 @@ fn decode_all<K: Resource + Send + Sync + 'static>(decoder: &Decoder<K>, raw: &m
     make_room(raw.bytes.len() * GROWS);
     let decode = |object: &[u8]| decoder.decode(object, Identity::read(object), &mut scratch);
     let decoded = raw.objects().map(decode).collect();
-    raw.bytes.clear();
-    raw.ends.clear();
+    raw.clear();
     raw.scratch = scratch;
     decoded
 }

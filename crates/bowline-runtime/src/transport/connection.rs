@@ -30,7 +30,7 @@ use super::socket::Socket;
 use super::{RequestError, TransportError};
 use crate::BoxError;
 
-/// So much of an answer is read at once, at most: as much as the socket does.
+/// So much of an answer is handed on at once, at most.
 const READ: usize = 32 * 1024;
 
 /// After so long the system asks a silent server whether it is there,

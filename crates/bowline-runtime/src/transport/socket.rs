@@ -17,7 +17,7 @@ const SMALL: usize = 8 * 1024;
 
 /// A read that is as long as its buffer makes the next buffer longer, up to this. Giving back 64 KB or more makes the
 /// allocator of the GNU C library merge all it has.
-const LARGE: usize = 32 * 1024;
+const LARGE: usize = 56 * 1024;
 
 /// So much of one answer must have been read before its socket may be left alone.
 const LONG: usize = 256 * 1024;

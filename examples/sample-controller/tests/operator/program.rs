@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use bowline::kube::Api;
+use bowline::kube::api::{DeleteParams, PostParams};
 use bowline::prelude::*;
 use bowline::runtime::transport::{self, TransportOptions};
 use bowline_testing::TestEnv;
@@ -36,13 +37,21 @@ async fn without_arguments_it_runs_on_a_server_of_its_own_that_kubectl_can_see()
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_kubeconfig_it_runs_on_that_cluster() -> Result<()> {
+async fn with_a_kubeconfig_it_runs_on_that_cluster_in_the_namespaces_that_are_named() -> Result<()> {
     let env = TestEnv::from_env().await?;
     env.install::<Foo>().await?;
     let plane = Plane::of(&env).await?;
+    // Others may use the server, but no namespace of this test.
+    let elsewhere = foo(env.namespace(), Some(2));
+    let foos = Api::<Foo>::namespaced(env.kube().clone(), "default");
+    foos.create(&PostParams::default(), &elsewhere).await?;
     let program = Running::start(&["--kubeconfig", plane.kubeconfig(), "--namespace", env.namespace()]);
     env.client().create(&foo("web", Some(2))).await?;
-    env.within(Duration::from_secs(60)).wait_for::<Deployment>("web", |_| true).await?;
+    let patient = env.within(Duration::from_secs(60));
+    patient.wait_for::<Foo>("web", |foo| foo.status.is_some()).await?;
+    assert_eq!(foos.get(env.namespace()).await?.status, None, "it was not asked to look there");
+    foos.delete(env.namespace(), &DeleteParams::default()).await?;
+    patient.wait_for::<Deployment>("web", |_| true).await?;
     assert!(program.end("TERM").contains("reconciled"));
     env.finish().await?;
     Ok(())
@@ -159,7 +168,9 @@ fn what_it_cannot_begin_with_is_told_in_one_line() {
 #[test]
 fn the_help_tells_what_can_be_done() {
     let output = sample_controller().arg("-h").output().unwrap();
-    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (own, ready_made) = help.split_once("\nCluster:\n").unwrap();
+    insta::assert_snapshot!(own, @"
     Gives every Foo the Deployment that it names: the operator that everybody knows, written with
     Bowline
 
@@ -169,57 +180,10 @@ fn the_help_tells_what_can_be_done() {
           --crd      Print the definition of the kind Foo, which a real cluster needs, and end
       -h, --help     Print help (see more with '--help')
       -V, --version  Print version
-
-    Cluster:
-          --kubeconfig [<PATH>]  The kubeconfig of the cluster [default: $KUBECONFIG, or the pod's, or
-                                 ~/.kube/config]
-          --context <NAME>       The context of the kubeconfig [default: its current one]
-          --master <URL>         The address of the API server, whatever the kubeconfig says
-      -n, --namespace <NAMES>    The namespaces to work in, comma-separated or one flag each [default:
-                                 all]
-
-    Servers:
-          --metrics-bind-address <ADDRESS>
-              Where metrics are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
-          --metrics-secure[=<BOOL>]
-              Whether metrics are served over TLS, to those only whom the cluster lets read /metrics
-              [default: true]
-          --metrics-cert-path <PATH>
-              The directory of the metrics server's certificate [default: it signs one itself]
-          --metrics-cert-name <NAME>
-              The file of the certificate in that directory [default: tls.crt]
-          --metrics-cert-key <NAME>
-              The file of the certificate's key in that directory [default: tls.key]
-          --health-probe-bind-address <ADDRESS>
-              Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
-          --enable-debug[=<BOOL>]
-              Whether the metrics server shows at /debug what controllers do [default: false]
-
-    Leader election:
-          --leader-elect[=<BOOL>]
-              Whether of several replicas only one acts: the one that has the lease [default: false]
-          --leader-election-id <NAME>
-              The name of the lease [default: the name of the program]
-          --leader-election-namespace <NAME>
-              The namespace of the lease [default: that of the pod]
-          --leader-election-lease-duration <DURATION>
-              How long others wait after the leader's last renewal before they take over [default: 15s]
-          --leader-election-renew-deadline <DURATION>
-              How long the leader goes on without a renewal before it gives up [default: 10s]
-          --leader-election-retry-period <DURATION>
-              How long to wait between two tries to take or to renew the lease [default: 2s]
-
-    Work:
-          --max-concurrent-reconciles <NUMBER>
-              How many objects a controller works on at once, unless it says so itself [default: 2]
-          --graceful-shutdown-timeout <DURATION>
-              How long what runs may take to end when the program is asked to [default: 30s]
-
-    Logs:
-          --log-level <LEVEL>    What is logged: a level, and others for parts of the code, like
-                                 info,kube=debug [default: info,bowline_runtime::controller=debug]
-          --log-format <FORMAT>  How a line of the log looks: text or json [default: text]
     ");
+    for default in ["unless it says so itself [default: 2]", "info,bowline_runtime::controller=debug]"] {
+        assert!(ready_made.contains(default), "{default}: {ready_made}");
+    }
     let output = sample_controller().arg("--version").output().unwrap();
     assert_eq!(output.stdout, format!("sample-controller {}\n", env!("CARGO_PKG_VERSION")).into_bytes());
 }
