@@ -6,8 +6,8 @@ use bowline::runtime::transport::{self, TransportOptions};
 use bowline_testing::{Arm, Binaries, RealControlPlane};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
 use kube::Api;
+use kube::api::PostParams;
 use sample_controller::Foo;
 
 use crate::process::Running;
