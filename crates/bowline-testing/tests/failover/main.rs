@@ -20,6 +20,7 @@ use bowline_clock::{Clock, Rng};
 
 use pair::{Fault, Outcome, Pair, Patience};
 use plane::Plane;
+use record::FROZEN;
 use replica::WORKERS;
 
 /// Repeats the random choices of another run.
@@ -75,7 +76,7 @@ fn a_server_that_restarts_is_outlasted_or_costs_the_lease_and_work_goes_on() {
 fn a_replica_that_is_frozen_between_fence_and_socket_sends_one_request_per_worker_and_no_more() {
     in_real_time(async |rng| {
         let plane = Plane::start(&rng).await;
-        let pair = Pair::new(&plane, &rng, "frozen", Patience::SHORT).await;
+        let pair = Pair::new(&plane, &rng, FROZEN, Patience::SHORT).await;
         let outcome =
             async { pair?.freeze_in_between().await }.await.unwrap_or_else(|error| panic!("{error}"));
         println!("{outcome}");
