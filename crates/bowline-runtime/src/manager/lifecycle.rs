@@ -190,7 +190,6 @@ impl Inner {
                 let (controller, stage) = (controller.name().to_owned(), runnable.stage());
                 return Err(ManagerError::WrongStage { controller, stage });
             }
-            controller.adopt()?;
             self.servers.check_controller(Some(cluster.as_str()).filter(|name| *name != OWN), controller);
             let begun = runnable.begun().clone();
             state.controllers.push(Managed { controller: controller.clone(), begun });
@@ -368,8 +367,10 @@ impl Inner {
             match (outcome, inner.upgrade()) {
                 (Ok(left_behind), inner) => {
                     tracing::debug!(runnable = name, "ended");
-                    let behind = left_behind.into_iter().map(|part| format!("{name}: {part}"));
-                    inner.into_iter().for_each(|inner| inner.state().left_behind.extend(behind.clone()));
+                    if let Some(inner) = inner {
+                        let behind = left_behind.into_iter().map(|part| format!("{name}: {part}"));
+                        inner.state().left_behind.extend(behind);
+                    }
                 }
                 (Err(error), Some(inner)) => inner.fail(&name, error),
                 (Err(error), None) => tracing::error!(runnable = name, %error, "a runnable failed"),

@@ -108,7 +108,7 @@ impl Inner {
             Duration::MAX => Duration::MAX,
             Duration::ZERO => Duration::ZERO,
             limit => {
-                let stages = limit - RESERVE.min(limit / 4);
+                let stages = limit.saturating_sub(RESERVE.min(limit / 4));
                 stages.saturating_sub(self.clock().now().since(began)).max(LEAST)
             }
         }
