@@ -224,7 +224,9 @@ fn a_wait_that_is_dropped_before_it_began_ends_the_run_all_the_same() {
 fn a_worker_that_has_to_give_way_has_ended_its_run() {
     simulate(|clock| async move {
         let queue = WorkQueue::<u32>::new(clock.clone());
-        (0..1000).for_each(|key| queue.add(key));
+        for key in 0..1000 {
+            queue.add(key);
+        }
         let mut next = Box::pin(queue.get());
         let served = std::future::poll_fn(|cx| {
             let mut served = 0;
