@@ -1,16 +1,20 @@
-//! Two replicas of the program on an API server that crashes and comes back: a real one, and of the test's own. On other arms
-//! there is none to restart, and nothing to see.
+//! Two replicas of the program on an API server that crashes and comes back: a real one of the test's own on that arm, and the
+//! embedded one, which is away for as long.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bowline::prelude::*;
 use bowline::runtime::transport::{self, TransportOptions};
-use bowline_testing::{Arm, Binaries, RealControlPlane};
+use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
+use bowline_testing::{Arm, Binaries, RealControlPlane, TestEnv};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PostParams;
 use sample_controller::Foo;
 
-use crate::process::Running;
+use crate::process::{Plane, Running};
 use crate::world::foo;
 
 /// How long anything may take; nothing does unless it hangs.
@@ -19,40 +23,51 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_restarts_costs_one_replica_its_lease_at_most_and_work_goes_on() -> Result<()> {
     if Arm::from_env()? != Arm::Real {
+        eprintln!(
+            "skipped: only on the real arm is there a kube-apiserver to restart (`cargo xtask real test`)"
+        );
         return Ok(());
     }
     let programs = std::env::var_os("KUBEBUILDER_ASSETS").expect("`cargo xtask real test` sets it");
     let clock = Clock::real();
     let binaries = Binaries::in_directory(std::path::Path::new(&programs));
     let mut plane = RealControlPlane::builder(clock.clone(), binaries).start().await?;
-    let config = transport::config(Some(&plane.kubeconfig())).await?;
-    let world = World { kube: transport::client(&config, &TransportOptions::new(&clock))?, clock };
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.kube.clone());
-    definitions.create(&PostParams::default(), &Foo::crd()).await?;
-
     let kubeconfig = plane.kubeconfig();
-    let arguments = [
-        ["--kubeconfig", kubeconfig.to_str().expect("text")],
-        ["--namespace", "default"],
-        ["--leader-elect", "--leader-election-id=foos"],
-        ["--leader-election-namespace", "default"],
-        ["--leader-election-lease-duration", "2s"],
-        ["--leader-election-renew-deadline", "1.2s"],
-        ["--leader-election-retry-period", "300ms"],
-    ];
-    let replicas = [(); 2].map(|()| Running::start(arguments.as_flattened()));
-    world.create_foos("before").await;
-    world.deployments("before").await;
-    plane.restart_api_server().await?;
-    world.create_foos("after").await;
-    world.deployments("after").await;
-
-    let logs = replicas.each_ref().map(Running::logged);
-    let count = |text: &str| logs.iter().filter(|log| log.contains(text)).count();
-    let (led, lost) = (count("became the leader"), count("leader election lost"));
-    assert!(lost <= 1 && led == lost + 1, "{led} led, {lost} lost the lease: {logs:#?}");
+    let config = transport::config(Some(&kubeconfig)).await?;
+    let world = World { kube: transport::client(&config, &TransportOptions::new(&clock))?, clock };
+    world.work_through(&kubeconfig, async || Ok(plane.restart_api_server().await?)).await?;
     plane.stop().await?;
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_embedded_server_that_is_away_for_a_while_costs_one_replica_its_lease_at_most() -> Result<()> {
+    let away = Away::default();
+    let env = TestEnv::builder().hook(away.clone()).start().await?;
+    let plane = Plane::of(&env).await?;
+    let world = World { kube: env.kube().clone(), clock: env.clock().clone() };
+    let restart = async || {
+        away.0.store(true, Ordering::SeqCst);
+        // Longer than the lease.
+        world.clock.sleep(Duration::from_secs(3)).await;
+        away.0.store(false, Ordering::SeqCst);
+        Ok(())
+    };
+    world.work_through(std::path::Path::new(plane.kubeconfig()), restart).await?;
+    env.finish().await?;
+    Ok(())
+}
+
+/// Cuts every connection while it is set.
+#[derive(Clone, Default)]
+struct Away(Arc<AtomicBool>);
+
+impl Hook for Away {
+    fn before<'a>(&'a self, _: &'a Call) -> HookFuture<'a, Verdict> {
+        let is_away = self.0.load(Ordering::SeqCst);
+        let verdict = if is_away { Verdict::Disconnect } else { Verdict::Proceed };
+        Box::pin(std::future::ready(verdict))
+    }
 }
 
 struct World {
@@ -61,6 +76,37 @@ struct World {
 }
 
 impl World {
+    /// Has two replicas do some work, restarts the server, and has them do some more.
+    async fn work_through(
+        &self,
+        kubeconfig: &std::path::Path,
+        restart: impl AsyncFnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.kube.clone());
+        definitions.create(&PostParams::default(), &Foo::crd()).await?;
+        let arguments = [
+            ["--kubeconfig", kubeconfig.to_str().expect("text")],
+            ["--namespace", "default"],
+            ["--leader-elect", "--leader-election-id=foos"],
+            ["--leader-election-namespace", "default"],
+            ["--leader-election-lease-duration", "2s"],
+            ["--leader-election-renew-deadline", "1.2s"],
+            ["--leader-election-retry-period", "300ms"],
+        ];
+        let replicas = [(); 2].map(|()| Running::start(arguments.as_flattened()));
+        self.create_foos("before").await;
+        self.deployments("before").await;
+        restart().await?;
+        self.create_foos("after").await;
+        self.deployments("after").await;
+
+        let logs = replicas.each_ref().map(Running::logged);
+        let count = |text: &str| logs.iter().filter(|log| log.contains(text)).count();
+        let (led, lost) = (count("became the leader"), count("leader election lost"));
+        assert!(lost <= 1 && led == lost + 1, "{led} led, {lost} lost the lease: {logs:#?}");
+        Ok(())
+    }
+
     fn names(group: &str) -> impl Iterator<Item = String> {
         (0..10).map(move |number| format!("{group}-{number}"))
     }
