@@ -26,6 +26,9 @@
 //! forges a line.
 //!
 //! [`Format::Text`] is the same for people: time, level, logger, message, then `key=value`; empty values are left out.
+//!
+//! Records of the crate `log` are lines, too, by the same levels, with their target as the logger: [`init`] is its logger, unless
+//! the program has set another before.
 #![cfg_attr(
     feature = "opentelemetry",
     doc = "
@@ -54,6 +57,10 @@ use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 
 use tracing::Dispatch;
+use tracing::level_filters::LevelFilter;
+#[cfg(feature = "args")]
+use tracing::subscriber::NoSubscriber;
+use tracing_log::{AsLog as _, LogTracer};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
@@ -132,7 +139,15 @@ pub enum TelemetryError {
 pub fn init(options: &Options) -> Result<Telemetry, TelemetryError> {
     let (dispatch, telemetry) = dispatch(options)?;
     tracing::dispatcher::set_global_default(dispatch).map_err(|_| TelemetryError::AlreadySet)?;
+    // A program may have a logger of its own. That is left alone.
+    let _ = LogTracer::init_with_filter(LevelFilter::current().as_log());
     Ok(telemetry)
+}
+
+/// Whether something listens already.
+#[cfg(feature = "args")]
+pub(crate) fn is_set() -> bool {
+    tracing::dispatcher::get_default(|listener| !listener.is::<NoSubscriber>())
 }
 
 /// The same as a value, for a test or a part of a program: see [`tracing::dispatcher`] for how it is used.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tracing::{debug, error, info, info_span, warn};
+use tracing_log::log;
 
 use super::*;
 
@@ -106,6 +107,25 @@ fn levels_are_by_target_and_spans_stay_whatever_the_level() {
     let said: Vec<_> = lines.iter().map(|line| (line["msg"].as_str(), line["controller"].as_str())).collect();
     assert_eq!(said, [(Some("seen"), Some("foo")), (Some("seen"), Some("foo"))]);
     assert!(logged(&Options::new().level("off"), run).is_empty());
+}
+
+#[test]
+fn records_of_the_crate_log_are_lines_like_others() {
+    // Only for records: events of other tests do not come this way.
+    LogTracer::init().unwrap();
+    let options = Options::new().level("warn,driver=info").format(Format::Json);
+    let lines = logged(&options, || {
+        let _span = reconcile().entered();
+        log::info!(target: "driver::pool", "{} connections", 3);
+        log::debug!(target: "driver::pool", "not seen");
+        log::info!("not seen either");
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let expected = json!({
+        "level": "info", "logger": "driver::pool", "msg": "3 connections", "controller": "foo", "namespace": "default",
+        "name": "web", "controllerGroup": "",
+    });
+    assert_eq!(as_json(&lines[0]), expected);
 }
 
 #[test]

@@ -33,6 +33,7 @@ async fn operate() -> Outcome {
     let telemetry = telemetry::init(&options)?;
     assert!(telemetry.exports_traces());
     assert!(matches!(telemetry::init(&options), Err(telemetry::TelemetryError::AlreadySet)));
+    tracing_log::log::warn!(target: "driver", "a record of the crate log");
     let clock = Clock::real();
     let scope = clock.scope("operator");
     let kube = kube::Client::new(ApiServer::builder().clock(clock.clone()).build()?, "default");
@@ -144,6 +145,8 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
     assert_ne!(failed.trace, done.trace);
     assert_eq!(failed.status, Some((2, "failed: no luck".to_owned())));
     assert_eq!(done.status, None);
+
+    assert!(log(&output).contains(r#""level":"warn","logger":"driver","msg":"a record of the crate log"}"#));
 
     // The log has the same keys, though the level is above that of the span.
     let log = log(&output);
