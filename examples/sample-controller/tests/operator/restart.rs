@@ -34,7 +34,7 @@ async fn an_api_server_that_restarts_costs_one_replica_its_lease_at_most_and_wor
     let arguments = [
         ["--kubeconfig", kubeconfig.to_str().expect("text")],
         ["--namespace", "default"],
-        ["--leader-elect", "--leader-election-id=foos"],
+        ["--leader-elect", "--health-probe-bind-address=0"],
         ["--leader-election-namespace", "default"],
         ["--leader-election-lease-duration", "2s"],
         ["--leader-election-renew-deadline", "1.2s"],
