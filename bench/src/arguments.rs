@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// Updates on their way to a reconciler, one by one and many: 20,000 objects by default
     ReconcileLatency(InformerArguments),
     /// An operator like the sample controller, until all is as it should be: with 500 and with 5,000 Foos by default
-    FooConverge(ApiserverArguments),
+    FooConverge(FooArguments),
     /// One workload on our own queue, in this process: how `workqueue` runs itself
     #[command(hide = true)]
     WorkqueueSubject {
@@ -131,6 +131,21 @@ pub(crate) struct ApiserverArguments {
     /// Objects or requests of each kind in one run
     #[arg(long, value_parser = at_least_one)]
     pub(crate) n: Option<usize>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FooArguments {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// With so many Foos alone
+    #[arg(long, value_parser = at_least_one)]
+    pub(crate) n: Option<usize>,
+    /// With so many workers alone; 2 and 16 by default
+    #[arg(long, value_parser = at_least_one)]
+    pub(crate) workers: Option<usize>,
+    /// Only what an election costs: three controllers of ours with one and without
+    #[arg(long, conflicts_with = "peers")]
+    pub(crate) election: bool,
 }
 
 #[derive(Args, Debug)]

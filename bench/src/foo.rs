@@ -17,14 +17,16 @@ use std::time::Duration;
 use std::{env, io};
 
 use crate::apiserver::program;
-use crate::arguments::{Common, Peer};
+use crate::arguments::{FooArguments, Peer};
 use crate::companion::Companion;
 use crate::go::Library;
 use crate::maker::{KUBE_RS, Maker};
 use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB, WALL_S};
-use crate::report::{Metric, Row, Target, row};
-use crate::subject::{Subject, Work};
+use crate::report::{Compared, Metric, Row, Target, row};
+use crate::subject::{OURS, Subject, Work};
 use crate::{go, scenario};
+
+use operator::Mode;
 
 const SCENARIO: &str = "foo-converge";
 const PEERS: &[Peer] = &[Peer::Go, Peer::KubeRs];
@@ -45,8 +47,15 @@ const IDLE_WRITES: Metric = Metric { name: "idle_writes", unit: "requests" };
 const GO: [(Library, &str); 2] =
     [(go::CLIENT_GO, "client-go-foo"), (go::CONTROLLER_RUNTIME, "controller-runtime-foo")];
 
-/// Runs the scenario and prints its results, see [`scenario::run`]. With `n`, with as many Foos alone.
-pub(crate) fn run(common: &Common, n: Option<usize>) -> ExitCode {
+/// How many Foos there are, and workers, where the cost of an election is measured.
+const ELECTION_N: usize = 500;
+const ELECTION_WORKERS: usize = 2;
+
+/// What an election may cost.
+const ELECTION_TARGET: Target = Target::AtMost(1.05);
+
+/// Runs the scenario and prints its results, see [`scenario::run`].
+pub(crate) fn run(arguments: &FooArguments) -> ExitCode {
     let scenario = scenario::Scenario { name: SCENARIO, peers: PEERS };
     // It is there until all have run.
     let mut companion = None;
@@ -55,9 +64,25 @@ pub(crate) fn run(common: &Common, n: Option<usize>) -> ExitCode {
         let started = companion.insert(Companion::foo(&program::real()?.directory)?);
         subjects(peers, programs.as_deref(), started.file())
     };
-    let sizes = n.map_or(SIZES.to_vec(), |n| vec![(n, None)]);
-    let work = sizes.iter().flat_map(|(n, most)| WORKERS.map(|workers| work(*n, workers, *most)));
-    scenario::run(scenario, common, subjects, work.collect())
+    scenario::run(scenario, &arguments.common, subjects, all_work(arguments))
+}
+
+/// All workloads that are asked for.
+fn all_work(arguments: &FooArguments) -> Vec<Work> {
+    let FooArguments { n, workers, election, .. } = *arguments;
+    let with_election = || election_work(n.unwrap_or(ELECTION_N), workers.unwrap_or(ELECTION_WORKERS));
+    if election {
+        return vec![with_election()];
+    }
+    let known = |n| SIZES.into_iter().find(|(size, _)| *size == n).unwrap_or((n, None));
+    let sizes = n.map_or(SIZES.to_vec(), |n| vec![known(n)]);
+    let workers = workers.map_or(WORKERS.to_vec(), |workers| vec![workers]);
+    let mut all: Vec<_> =
+        sizes.iter().flat_map(|(n, most)| workers.iter().map(|workers| work(*n, *workers, *most))).collect();
+    if n.is_none() {
+        all.push(with_election());
+    }
+    all
 }
 
 /// Ours and those that the peers stand for. Each is this program, which starts the operator as a process of its own.
@@ -111,9 +136,82 @@ fn work(n: usize, workers: usize, most_pairs: Option<usize>) -> Work {
     Work { name: variant.clone(), arguments: arguments.into(), rows, limit: LIMIT, most_pairs }
 }
 
+/// Three controllers of ours below one manager, with an election and without, in the same run.
+fn election_work(n: usize, workers: usize) -> Work {
+    let (alone, elected) =
+        (format!("managed workers={workers} n={n}"), format!("election workers={workers} n={n}"));
+    let mut rows = Vec::new();
+    for (metric, targets) in [
+        (CPU_S, &[(OURS, ELECTION_TARGET)][..]),
+        (RSS_PEAK_MIB, &[(OURS, ELECTION_TARGET)]),
+        (RSS_SETTLED_MIB, &[(OURS, ELECTION_TARGET)]),
+        (WALL_S, &[]),
+        (EVENTS, &[]),
+    ] {
+        let compared = Compared::Nothing;
+        let key = Mode::Elected.key(metric.name);
+        let own = Some(metric.name.to_owned());
+        rows.push(Row { compared: compared.clone(), ..row(&alone, metric, &[]) });
+        rows.push(Row { key, compared, own, ..row(&elected, metric, targets) });
+    }
+    let arguments = [("--n", n), ("--workers", workers)];
+    let mut all: Vec<_> =
+        arguments.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]).collect();
+    all.push("--election".to_owned());
+    Work { name: elected, arguments: all, rows, limit: LIMIT, most_pairs: None }
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::arguments::{Arguments, Command};
+
+    fn names(arguments: &[&str]) -> Vec<String> {
+        let all = ["bowline-bench", SCENARIO].iter().chain(arguments);
+        let Command::FooConverge(arguments) = Arguments::try_parse_from(all).unwrap().command else {
+            panic!("another command");
+        };
+        all_work(&arguments).into_iter().map(|work| work.name).collect()
+    }
+
+    #[test]
+    fn sizes_workers_and_the_election_can_be_asked_for_alone() {
+        let election = "election workers=2 n=500";
+        let all = ["workers=2 n=500", "workers=16 n=500", "workers=2 n=5000", "workers=16 n=5000", election];
+        assert_eq!(names(&[]), all);
+        assert_eq!(names(&["--n", "5000", "--workers", "16"]), ["workers=16 n=5000"]);
+        assert_eq!(names(&["--election"]), [election]);
+    }
+
+    #[test]
+    fn a_size_that_is_asked_for_alone_is_run_no_more_often() {
+        let Command::FooConverge(arguments) =
+            Arguments::try_parse_from(["bowline-bench", SCENARIO, "--n", "5000"]).unwrap().command
+        else {
+            panic!("another command");
+        };
+        assert!(all_work(&arguments).iter().all(|work| work.pairs(5) == 3));
+    }
+
+    #[test]
+    fn an_election_is_held_against_the_same_without() {
+        let work = election_work(500, 2);
+        let told: Vec<_> = work
+            .rows
+            .iter()
+            .flat_map(|row| row.targets.iter().map(move |(whom, target)| (row, whom, target)))
+            .map(|(row, whom, target)| {
+                let own = work.rows.iter().find(|other| Some(&other.key) == row.own.as_ref()).unwrap();
+                format!("{}: {} {target} {whom} {}", row.variant, row.metric.name, own.variant)
+            })
+            .collect();
+        let expected = ["cpu_s", "rss_peak_mib", "rss_settled_mib"].map(|metric| {
+            format!("election workers=2 n=500: {metric} ≤ 1.05× bowline managed workers=2 n=500")
+        });
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn variants_and_targets_are_the_agreed_ones() {

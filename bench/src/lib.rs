@@ -52,7 +52,7 @@ pub fn run(allocated: Option<fn() -> usize>) -> ExitCode {
             reconcile::run(Reconcile::Latency, &arguments.common, arguments.n)
         }
         Command::ReconcileSubject(arguments) => reconcile::subject::main(arguments),
-        Command::FooConverge(arguments) => foo::run(&arguments.common, arguments.n),
+        Command::FooConverge(arguments) => foo::run(&arguments),
         Command::FooServer { programs } => foo::server::main(programs),
         Command::FooLoad(arguments) => foo::load::main(arguments),
         Command::FooOperator(arguments) => foo::operator::main(arguments),

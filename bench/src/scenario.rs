@@ -60,8 +60,9 @@ fn compare(
     work: Vec<Work>,
 ) -> Result<bool, Box<dyn Error>> {
     let (json, pairs) = (common.json, common.pairs);
-    let mut progress =
-        Progress::new(work.iter().map(|work| work.pairs(pairs)).sum::<usize>() * subjects.len());
+    let runs =
+        |work: &Work| work.pairs(pairs) * subjects.iter().filter(|subject| work.is_of(subject.name)).count();
+    let mut progress = Progress::new(work.iter().map(runs).sum());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let scope = Clock::real().scope(scenario);
 

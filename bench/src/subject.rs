@@ -64,6 +64,11 @@ impl Work {
         Self { name: variant.to_owned(), arguments: all, rows, limit, most_pairs: None }
     }
 
+    /// Whether a subject has anything to measure in it.
+    pub(crate) fn is_of(&self, subject: &str) -> bool {
+        self.rows.iter().any(|row| row.is_of(subject))
+    }
+
     /// How often it is run where so many pairs are asked for.
     pub(crate) fn pairs(&self, asked: usize) -> usize {
         self.most_pairs.map_or(asked, |most| most.min(asked))
@@ -100,7 +105,8 @@ pub(crate) async fn run_pairs(
     let mut runs: Vec<_> =
         subjects.iter().map(|subject| Runs { subject: subject.name, pairs: Vec::new() }).collect();
     for pair in 1..=pairs {
-        for (subject, runs) in subjects.iter().zip(&mut runs) {
+        for (subject, runs) in subjects.iter().zip(&mut runs).filter(|(subject, _)| work.is_of(subject.name))
+        {
             let result = subject.run(spawner, work).await;
             let what = format!("{}, pair {pair}, {}", work.name, subject.name);
             progress.report(&what, &result, &work.rows);

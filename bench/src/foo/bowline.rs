@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use bowline_cache::ObjectKey;
 use bowline_clock::Scope;
+use bowline_runtime::leader_election::LeaderElection;
 use bowline_runtime::transport::{self, TransportOptions};
-use bowline_runtime::{Action, Cluster, Context, Error, EventType};
+use bowline_runtime::{Action, Cluster, Context, Error, EventType, Manager};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use tracing::info;
 
@@ -37,6 +39,45 @@ pub(super) fn start(scope: &Scope, endpoint: &Endpoint, workers: usize) -> Resul
         }
     });
     Ok(())
+}
+
+/// Starts it below a manager, with two more controllers that do little, as one replica or as one that has to be elected.
+///
+/// # Errors
+/// When it cannot be made.
+pub(super) fn start_managed(
+    scope: &Scope,
+    endpoint: &Endpoint,
+    workers: usize,
+    is_elected: bool,
+) -> Result<(), Failure> {
+    let spawner = scope.spawner();
+    let mut manager = Manager::builder(&spawner, endpoint.config()?);
+    if is_elected {
+        // A lease of its own: that of a process that was ended is held for a while.
+        let lease = format!("{}-{:016x}", object::COMPONENT, spawner.clock().rng().next_u64());
+        manager = manager.leader_election(LeaderElection::new("default", lease));
+    }
+    let manager = manager.build()?;
+    manager
+        .controller::<Foo>()
+        .owns::<Deployment>()
+        .named(object::COMPONENT)
+        .concurrency(NonZeroUsize::new(workers).ok_or("there are no workers")?)
+        .run(reconcile)?;
+    manager.controller::<Deployment>().named("deployments").run(look_at::<Deployment>)?;
+    manager.controller::<ConfigMap>().named("config-maps").run(look_at::<ConfigMap>)?;
+    scope.spawn("manager", async move {
+        if let Err(error) = manager.start().await {
+            eprintln!("error: {error}");
+        }
+    });
+    Ok(())
+}
+
+/// What the other controllers do.
+async fn look_at<K>(_: Context, _: Arc<K>) -> bowline_runtime::Result<Action> {
+    Ok(Action::done())
 }
 
 async fn reconcile(context: Context, owner: Arc<Foo>) -> bowline_runtime::Result<Action> {

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
 
+use super::operator::Mode;
 use super::requests::Requests;
 use super::{API_CALLS, CONFLICTS, EVENTS, IDLE_WRITES, object};
 use crate::apiserver::client::{Asked, Client, Connection, Endpoint, string};
@@ -55,6 +56,9 @@ pub(crate) struct FooLoadArguments {
     /// How many of them the operator looks after at once
     #[arg(long)]
     workers: usize,
+    /// Three controllers of ours, without an election and with one
+    #[arg(long)]
+    election: bool,
 }
 
 /// Does it and prints what was measured, as one line of JSON.
@@ -65,12 +69,32 @@ pub(crate) fn main(arguments: FooLoadArguments) -> ExitCode {
 async fn run(scope: Scope, arguments: FooLoadArguments) -> Result<Measured, Failure> {
     let endpoint: Endpoint = serde_json::from_slice(&fs::read(&arguments.endpoint)?)?;
     let client = Client::new(&endpoint, scope.spawner())?;
+    let mut modes = if arguments.election { vec![Mode::Managed, Mode::Elected] } else { vec![Mode::Alone] };
+    // Now this one first, now that one: the server is not the same before and after.
+    if scope.spawner().clock().rng().next_u64().is_multiple_of(2) {
+        modes.reverse();
+    }
+    let mut all = Measured::new();
+    for mode in modes {
+        let measured = run_once(&scope, &client, &arguments, mode).await?;
+        all.extend(measured.into_iter().map(|(metric, value)| (mode.key(&metric), value)));
+    }
+    Ok(all)
+}
+
+/// One operator, on Foos of its own.
+async fn run_once(
+    scope: &Scope,
+    client: &Client,
+    arguments: &FooLoadArguments,
+    mode: Mode,
+) -> Result<Measured, Failure> {
     let clock = scope.spawner().clock().clone();
     // A new one each time, since without kube-controller-manager none is ever gone.
     let namespace = format!("foo-{:016x}", clock.rng().next_u64());
     let mut connections = client.connect_all(FILLING).await?;
-    fill(&scope, &mut connections, &namespace, arguments.n).await?;
-    let measured = measure(&clock, &client, &arguments, &namespace).await;
+    fill(scope, &mut connections, &namespace, arguments.n).await?;
+    let measured = measure(&clock, client, arguments, mode, &namespace).await;
     clean(&mut connections[0], &namespace).await?;
     measured
 }
@@ -100,6 +124,7 @@ async fn measure(
     clock: &Clock,
     client: &Client,
     arguments: &FooLoadArguments,
+    mode: Mode,
     namespace: &str,
 ) -> Result<Measured, Failure> {
     let mut connection = client.connect().await?;
@@ -111,7 +136,7 @@ async fn measure(
     let before = Requests::so_far(&mut connection).await?;
 
     let began = clock.now();
-    let mut operator = start(arguments)?;
+    let mut operator = start(arguments, mode)?;
     // Waiting for it would close its stdin.
     let stdin = operator.stdin.take();
     tokio::select! {
@@ -149,10 +174,10 @@ async fn measure(
     Ok(measured)
 }
 
-fn start(arguments: &FooLoadArguments) -> Result<Child, Failure> {
+fn start(arguments: &FooLoadArguments, mode: Mode) -> Result<Child, Failure> {
     let mut command = Command::new(&arguments.program);
     if let Some(maker) = arguments.maker {
-        command.args(["foo-operator", "--maker", maker.name()]);
+        command.args(["foo-operator", "--maker", maker.name(), "--mode", mode.name()]);
     }
     // Go's `flag` takes two dashes as well. It ends with its stdin, so it does when this process ends.
     let started = command

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bowline_clock::{Clock, Scope};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tokio::io::AsyncReadExt as _;
 
 use super::{bowline, kube_rs};
@@ -31,6 +31,39 @@ pub(crate) struct FooOperatorArguments {
     /// How many Foos are looked after at once
     #[arg(long)]
     workers: usize,
+    /// What there is of it
+    #[arg(long, default_value = "alone")]
+    mode: Mode,
+}
+
+/// What an operator of ours consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// One controller
+    Alone,
+    /// A manager of three controllers
+    Managed,
+    /// The same as a replica that has to be elected
+    Elected,
+}
+
+impl Mode {
+    /// What it is called on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Managed => "managed",
+            Self::Elected => "elected",
+        }
+    }
+
+    /// What a metric is called in a run that measures it with an election and without.
+    pub(super) fn key(self, metric: &str) -> String {
+        match self {
+            Self::Alone | Self::Managed => metric.to_owned(),
+            Self::Elected => format!("election {metric}"),
+        }
+    }
 }
 
 /// Runs it and prints what it used, as one line of JSON. What is logged goes nowhere.
@@ -43,7 +76,11 @@ async fn run(scope: Scope, arguments: FooOperatorArguments) -> Result<Measured, 
     let endpoint: Endpoint = serde_json::from_slice(&fs::read(&arguments.endpoint)?)?;
     // Tasks are below the scope, and end with it.
     match arguments.maker {
-        Maker::Bowline => bowline::start(&scope, &endpoint, arguments.workers)?,
+        Maker::Bowline => match arguments.mode {
+            Mode::Alone => bowline::start(&scope, &endpoint, arguments.workers)?,
+            Mode::Managed => bowline::start_managed(&scope, &endpoint, arguments.workers, false)?,
+            Mode::Elected => bowline::start_managed(&scope, &endpoint, arguments.workers, true)?,
+        },
         Maker::KubeRs => kube_rs::start(&scope, &endpoint, arguments.workers)?,
     }
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
@@ -52,4 +89,16 @@ async fn run(scope: Scope, arguments: FooOperatorArguments) -> Result<Measured, 
         process::settled(&Clock::real(), BETWEEN_LOOKS, || Ok(process::status_mib("VmRSS"))).await?;
     let values = [(CPU_S, cpu), (RSS_PEAK_MIB, peak), (RSS_SETTLED_MIB, settled)];
     Ok(values.into_iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_is_called_as_it_is_typed() {
+        for mode in Mode::value_variants() {
+            assert_eq!(mode.name(), mode.to_possible_value().unwrap().get_name());
+        }
+    }
 }

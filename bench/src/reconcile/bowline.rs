@@ -5,13 +5,14 @@ use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use bowline_runtime::source::{self, FunctionSource, Sink};
 use bowline_runtime::transport::{self, TransportOptions};
-use bowline_runtime::{Action, Cluster, Context, ControllerBuilder, Watch, handler, source};
-use kube::core::{ObjectMeta, PartialObjectMeta, PartialObjectMetaExt as _};
+use bowline_runtime::{Action, Cluster, Context, ControllerBuilder, Request, Watch, handler};
+use tokio::sync::{Mutex, mpsc};
 
 use super::latency::{self, Entered};
 use super::subject::Run;
-use super::throughput::{self, Counter};
+use super::throughput::{self, Counter, TRIGGERS_AHEAD};
 use crate::apiserver::load::Failure;
 use crate::replay::widget::{self, Widget};
 use crate::subject::Measured;
@@ -19,19 +20,20 @@ use crate::subject::Measured;
 pub(super) async fn throughput(run: &Run) -> Result<Measured, Failure> {
     let cluster = cluster(run)?;
     let counter = Arc::new(Counter::new(run));
-    let (sender, triggers) = source::channel("bench");
+    let (sender, receiver) = mpsc::channel(TRIGGERS_AHEAD);
     let entered = counter.clone();
     // It is handed the object: its controller has looked it up.
-    let controller = widgets(run, &cluster)?.watches(Watch::new(triggers, handler::object())).build(
-        move |_: Context, _: Arc<Widget>| {
+    let controller = widgets(run, &cluster)?
+        .watches(Watch::new(received(receiver), handler::object()))
+        .build(move |_: Context, _: Arc<Widget>| {
             entered.enter();
             std::future::ready(Ok::<_, Infallible>(Action::done()))
-        },
-    )?;
+        })?;
     controller.start()?;
-    let objects: Vec<_> = (0..run.n).map(named).collect();
+    let request = |number: usize| Request::new(&widget::namespace(number), &widget::name(number));
+    let requests: Vec<_> = (0..run.n).map(request).collect();
     let trigger = |number: usize| {
-        let sent = sender.send(objects[number].clone());
+        let sent = sender.send(requests[number].clone());
         async { Ok(sent.await?) }
     };
     throughput::measure(run, &counter, trigger).await
@@ -61,12 +63,16 @@ fn widgets(run: &Run, cluster: &Cluster) -> Result<ControllerBuilder<Widget>, Fa
     Ok(cluster.controller().concurrency(workers))
 }
 
-/// What is known of the widget with this number: what it is called.
-fn named(number: usize) -> PartialObjectMeta<Widget> {
-    let metadata = ObjectMeta {
-        name: Some(widget::name(number)),
-        namespace: Some(widget::namespace(number)),
-        ..ObjectMeta::default()
-    };
-    PartialObjectMeta { types: None, ..metadata.into_response_partial() }
+/// Triggers from outside: names of objects, as kube-rs has them too.
+fn received(receiver: mpsc::Receiver<Request>) -> FunctionSource<Widget> {
+    let receiver = Arc::new(Mutex::new(receiver));
+    source::function("bench", move |mut sink: Sink<Widget>| {
+        let receiver = receiver.clone();
+        async move {
+            let (mut receiver, mut taken) = (receiver.lock().await, Vec::new());
+            while receiver.recv_many(&mut taken, TRIGGERS_AHEAD).await > 0 {
+                sink.requests(taken.drain(..));
+            }
+        }
+    })
 }

@@ -139,6 +139,23 @@ impl ListWatchError {
         self.code().is_some_and(|code| (400..500).contains(&code) && code != 429)
     }
 
+    /// In a word or two that tell nothing about the server, or about who asks.
+    pub(crate) fn brief(&self) -> &'static str {
+        match self {
+            Self::Status(status) => match status.code {
+                401 => "not authenticated",
+                403 => "forbidden",
+                404 => "not found",
+                429 => "the server is busy",
+                400..500 => "refused",
+                _ => "the server fails",
+            },
+            Self::Transport(_) => "the server cannot be reached",
+            Self::Silent(_) => "the server is silent",
+            Self::Malformed(_) => "the answer cannot be read",
+        }
+    }
+
     /// Whether nobody listens at the server's address.
     #[must_use]
     pub fn is_refused(&self) -> bool {

@@ -103,8 +103,10 @@ impl Cluster {
         &self.inner.client
     }
 
-    /// The client of who runs only while this replica leads: behind the fence, if there is one.
-    pub(crate) fn elected_client(&self) -> &Client {
+    /// The client of who runs only while this replica leads. In a [manager](crate::Manager) with leader election it is behind
+    /// the fence; otherwise it is [`client`](Self::client).
+    #[must_use]
+    pub fn elected_client(&self) -> &Client {
         self.inner.elected.as_ref().unwrap_or(&self.inner.client)
     }
 

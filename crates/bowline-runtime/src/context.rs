@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_clock::Clock;
+use bowline_clock::{Clock, Rng};
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Session;
@@ -23,6 +23,33 @@ pub struct Context {
 /// The number of one reconcile, by which everything that is logged about it can be found. Shown as a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReconcileId(u128);
+
+/// Numbers that nobody else has, drawn without the lock that random numbers need: of a counter, mixed with random bits that
+/// are drawn once. They are for finding, not for guarding.
+pub(crate) struct ReconcileIds {
+    high: u64,
+    low: u64,
+}
+
+impl ReconcileIds {
+    pub(crate) fn new(rng: &Rng) -> Self {
+        Self { high: rng.next_u64(), low: rng.next_u64() }
+    }
+
+    pub(crate) fn draw(&mut self) -> ReconcileId {
+        // The steps are odd, so that each half comes back to where it began after 2^64 draws, and no sooner.
+        self.high = self.high.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.low = self.low.wrapping_add(0xd1b5_4a32_d192_ed03);
+        ReconcileId::from_random(u128::from(mix(self.high)) << 64 | u128::from(mix(self.low)))
+    }
+}
+
+/// Spreads each bit over all others, and gives no two numbers the same: the finalizer of `SplitMix64`.
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}
 
 impl Context {
     pub(crate) fn new(session: Arc<Session>, triggers: Triggers, id: ReconcileId, attempt: u32) -> Self {
@@ -103,8 +130,7 @@ impl fmt::Debug for Context {
 
 impl ReconcileId {
     /// Of random bits, the form of a version 4 UUID.
-    pub(crate) fn from_random(high: u64, low: u64) -> Self {
-        let bits = (u128::from(high) << 64) | u128::from(low);
+    pub(crate) fn from_random(bits: u128) -> Self {
         let version = 0x4 << 76;
         let variant = 0x2 << 62;
         Self((bits & !(0xf << 76) & !(0x3 << 62)) | version | variant)
@@ -120,19 +146,20 @@ impl ReconcileId {
 /// Hexadecimal digits and dashes, all at once: a formatter that is called for each part costs several times as much.
 impl fmt::Display for ReconcileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        /// Where the digits of each byte begin.
+        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
         let mut text = [b'-'; 36];
-        let mut at = 0;
-        for byte in self.0.to_be_bytes() {
-            if matches!(at, 8 | 13 | 18 | 23) {
-                at += 1;
-            }
-            text[at] = DIGITS[usize::from(byte >> 4)];
-            text[at + 1] = DIGITS[usize::from(byte & 0xf)];
-            at += 2;
+        for (byte, at) in self.0.to_be_bytes().into_iter().zip(PLACES) {
+            text[at] = digit(byte >> 4);
+            text[at + 1] = digit(byte & 0xf);
         }
         f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
+}
+
+/// Without a table and without a branch, so that all of a number can be done at once.
+fn digit(value: u8) -> u8 {
+    value + b'0' + u8::from(value > 9) * (b'a' - b'0' - 10)
 }
 
 impl fmt::Debug for ReconcileId {
@@ -146,10 +173,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ids_are_all_different_and_the_same_for_the_same_seed() {
+        let draw = |seed| {
+            let mut ids = ReconcileIds::new(&Rng::seeded(seed));
+            std::iter::repeat_with(|| ids.draw()).take(10_000).collect::<Vec<_>>()
+        };
+        let (one, another) = (draw(1), draw(2));
+        let all: std::collections::BTreeSet<_> = one.iter().chain(&another).collect();
+        assert_eq!(all.len(), 20_000);
+        assert_eq!(one, draw(1));
+    }
+
+    #[test]
     fn an_id_is_shown_as_a_random_uuid() {
-        let id = ReconcileId::from_random(u64::MAX, u64::MAX);
+        let id = ReconcileId::from_random(u128::MAX);
         assert_eq!(id.to_string(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-        let id = ReconcileId::from_random(0x0123_4567_89ab_cdef, 0x0123_4567_89ab_cdef);
+        let id = ReconcileId::from_random(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
         assert_eq!(id.to_string(), "01234567-89ab-4def-8123-456789abcdef");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -44,16 +44,24 @@ pub struct Journal {
 
 impl Default for Shared {
     fn default() -> Self {
-        Self { books: Mutex::default(), ration: AtomicUsize::new(KEPT), told: OnceLock::new() }
+        let terms = Terms { ration: AtomicUsize::new(KEPT), is_told: AtomicBool::new(false) };
+        Self { books: Mutex::default(), terms: Arc::new(terms), told: OnceLock::new() }
     }
 }
 
 struct Shared {
     books: Mutex<Vec<Book>>,
-    /// How many reconciles each book keeps.
-    ration: AtomicUsize,
+    terms: Arc<Terms>,
     /// Made when somebody first wants to be told.
     told: OnceLock<broadcast::Sender<Run>>,
+}
+
+/// What workers have to know of the journal. Apart, so that they need not ask whether it is still there.
+struct Terms {
+    /// How many reconciles each book keeps.
+    ration: AtomicUsize,
+    /// Whether somebody ever wanted to be told.
+    is_told: AtomicBool,
 }
 
 /// Reconciles that end from now on, one by one; from [`Journal::subscribe`].
@@ -131,6 +139,7 @@ impl Journal {
     #[must_use]
     pub fn subscribe(&self) -> Runs {
         let told = self.shared.told.get_or_init(|| broadcast::Sender::new(WAITING));
+        self.shared.terms.is_told.store(true, Ordering::Release);
         Runs { receiver: told.subscribe(), missed: 0 }
     }
 
@@ -141,6 +150,7 @@ impl Journal {
                 controller,
                 clock,
                 page: Mutex::default(),
+                terms: self.shared.terms.clone(),
                 journal: Arc::downgrade(&self.shared),
             }),
         };
@@ -155,7 +165,7 @@ impl Journal {
         });
         books.push(book.clone());
         let ration = (ALL / books.len()).clamp(LEAST, KEPT);
-        self.shared.ration.store(ration, Ordering::Relaxed);
+        self.shared.terms.ration.store(ration, Ordering::Relaxed);
         for gone in books.iter().filter(|book| book.is_abandoned()) {
             lock(&gone.inner.page).trim(ration);
         }
@@ -193,6 +203,7 @@ struct Pages {
     controller: Arc<str>,
     clock: Clock,
     page: Mutex<Page>,
+    terms: Arc<Terms>,
     journal: std::sync::Weak<Shared>,
 }
 
@@ -222,13 +233,10 @@ impl Book {
 
     /// A reconcile is over.
     pub(crate) fn close(&self, record: Record) {
-        let Some(journal) = self.inner.journal.upgrade() else { return self.abandon() };
-        if let Some(told) = journal.told.get()
-            && told.receiver_count() > 0
-        {
-            let _ = told.send(self.inner.run(&record, self.inner.now()));
+        if self.inner.terms.is_told.load(Ordering::Acquire) {
+            self.inner.tell(&record);
         }
-        let ration = journal.ration.load(Ordering::Relaxed);
+        let ration = self.inner.terms.ration.load(Ordering::Relaxed);
         let mut page = lock(&self.inner.page);
         page.open = None;
         let oldest = if page.records.len() >= ration { page.records.pop_front() } else { None };
@@ -276,6 +284,17 @@ pub(crate) fn shorten(text: &str) -> String {
 impl Pages {
     fn now(&self) -> (SystemTime, Instant) {
         (self.clock.wall(), self.clock.now())
+    }
+
+    /// Tells who subscribed.
+    #[cold]
+    fn tell(&self, record: &Record) {
+        if let Some(journal) = self.journal.upgrade()
+            && let Some(told) = journal.told.get()
+            && told.receiver_count() > 0
+        {
+            let _ = told.send(self.run(record, self.now()));
+        }
     }
 
     fn run(&self, record: &Record, (wall, now): (SystemTime, Instant)) -> Run {
@@ -376,7 +395,7 @@ mod tests {
                 request: Request::new("default", "a"),
                 triggers: Triggers::default(),
                 attempt: 1,
-                id: ReconcileId::from_random(1, 2),
+                id: ReconcileId::from_random(1 << 64 | 2),
                 started: now,
                 finished: now,
                 outcome: Outcome::Done,

@@ -5,6 +5,8 @@
 mod complaint;
 mod elector;
 mod fence;
+mod hooks;
+mod leadership;
 mod lease;
 mod observation;
 
@@ -13,15 +15,11 @@ use std::time::Duration;
 
 use bowline_clock::Clock;
 
-pub use elector::{Elector, Expired, Leadership, Lost};
+pub use elector::{Elector, Expired};
 pub(crate) use fence::Fenced;
 pub use fence::{Fence, FenceClosed};
-
-/// Who is told of new leaders.
-pub(crate) type Told = Box<dyn Fn(&str) + Send + Sync>;
-
-/// Who is told of the beginning or the end of a term.
-pub(crate) type Called = Box<dyn Fn() + Send + Sync>;
+pub(crate) use hooks::{Called, Told};
+pub use leadership::{Leadership, Lost};
 
 /// How much a pause between two tries may grow, at random, so that candidates do not all come at once.
 const JITTER: f64 = 1.2;

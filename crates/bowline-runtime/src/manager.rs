@@ -2,12 +2,15 @@
 //! acts. It owns; what is owned knows nothing of it.
 
 mod builder;
+mod candidate;
 mod connection;
 mod error;
 mod lifecycle;
 mod runnable;
 mod servers;
 mod stages;
+mod stopping;
+mod telling;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -38,8 +41,9 @@ use crate::{Client, Cluster, ClusterBuilder, Metrics, Recorder};
 ///
 /// It stops when [`stop`](Self::stop) is called, a [signal](ManagerBuilder::signals) comes, a runnable fails or the lease is
 /// lost: what runs on every replica, what needs leadership, informers, webhooks, servers; then the lease is given up, and
-/// events that wait are written. All of that has [30 seconds](ManagerBuilder::graceful_shutdown); what has not ended then is
-/// aborted and named in the error.
+/// events that wait are written. All of that has about [30 seconds](ManagerBuilder::graceful_shutdown); what does not end in
+/// time is aborted and named in the error. The lease is given up only if nothing that needed it can still act; otherwise it is
+/// left to run out.
 ///
 /// A manager is started once. A clone is the same manager.
 ///
@@ -103,7 +107,8 @@ impl Manager {
     /// its stage, at once if that has started already.
     ///
     /// # Errors
-    /// When the manager stops or has stopped, and for a controller of a cluster that is not the manager's.
+    /// When the manager stops or has stopped; for a controller of a cluster that is not the manager's, or that runs already, or
+    /// in a stage where it does not belong.
     pub fn add(&self, runnable: impl Into<Runnable>) -> Result<(), ManagerError> {
         self.inner.add(runnable.into())
     }
@@ -120,7 +125,7 @@ impl Manager {
         self.inner.connect(connection.into())
     }
 
-    /// Adds a further cluster: its informers start with those of the manager's own, and stop with them. Controllers of it may
+    /// Adds a further cluster, which counts where the manager's own does: its informers start with those of the manager's own, and stop with them. Controllers of it may
     /// be [added](Self::add), and those of others may [watch](crate::source::KindSource::in_cluster) what is on it.
     ///
     /// ```no_run
@@ -153,6 +158,13 @@ impl Manager {
         self.cluster().client()
     }
 
+    /// The client of its own cluster for what needs leadership: its writes pass only while this replica surely leads. The
+    /// same as [`client`](Self::client) where there is no election.
+    #[must_use]
+    pub fn elected_client(&self) -> &Client {
+        self.cluster().elected_client()
+    }
+
     /// Tells people about objects, in the name of a component.
     #[must_use]
     pub fn recorder(&self, component: &str) -> Recorder {
@@ -171,7 +183,7 @@ impl Manager {
         self.cluster().clock()
     }
 
-    /// The controllers that were added.
+    /// The controllers that were added; none any more when it has stopped.
     #[must_use]
     pub fn controllers(&self) -> Vec<Controller> {
         self.inner.controllers()

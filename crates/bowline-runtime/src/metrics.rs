@@ -20,7 +20,7 @@ use crate::events::EventCatalog;
 use catalog::Catalog;
 pub(crate) use catalog::Claim;
 pub(crate) use certificate::CertificateReads;
-pub(crate) use controller::ControllerMetrics;
+pub(crate) use controller::{ControllerMetrics, WorkerMetrics};
 pub use election::ElectionMetrics;
 use election::Elections;
 use process::ProcessCollector;

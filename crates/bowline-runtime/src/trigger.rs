@@ -58,10 +58,21 @@ pub(crate) type Causes = [Counter; Cause::ALL.len()];
 /// kept; the rest is counted.
 ///
 /// Shown as one line: `Foo created; Deployment default/web updated; and 3 more`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
     kept: SmallVec<[Trigger; 1]>,
     more: u64,
+}
+
+impl Clone for Triggers {
+    fn clone(&self) -> Self {
+        // Most of the time it is one.
+        let kept = match &*self.kept {
+            [one] => SmallVec::from_buf([one.clone()]),
+            all => all.into(),
+        };
+        Self { kept, more: self.more }
+    }
 }
 
 impl Trigger {
@@ -206,10 +217,14 @@ impl fmt::Display for Cause {
 
 impl fmt::Display for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.object {
-            Some(object) => write!(f, "{} {object} {}", self.source(), self.cause),
-            None => write!(f, "{} {}", self.source(), self.cause),
+        // Piece by piece: this is in the span of each reconcile.
+        f.write_str(self.source())?;
+        if let Some(object) = &self.object {
+            f.write_str(" ")?;
+            object.fmt(f)?;
         }
+        f.write_str(" ")?;
+        f.write_str(self.cause.as_str())
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bowline_clock::Instant;
 
 use crate::env::{Clock, Sleep, poll_cooperate};
-use crate::shared::State;
+use crate::shared::{Ended, State};
 use crate::waiters::Ticket;
 use crate::{Coalesce, Item, Key, WorkQueue};
 
@@ -15,6 +15,8 @@ use crate::{Coalesce, Item, Key, WorkQueue};
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'q, K: Key, P: Coalesce = ()> {
     queue: &'q WorkQueue<K, P>,
+    /// The run of the worker before, which ends with the first poll.
+    ended: Option<Ended>,
     /// Apart, because most of the time there is a key, and then there is nothing to set up or to clear away.
     waiting: Option<Box<Waiting>>,
 }
@@ -29,12 +31,26 @@ struct Waiting {
 
 impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
     pub(crate) fn new(queue: &'q WorkQueue<K, P>) -> Self {
-        Self { queue, waiting: None }
+        Self { queue, ended: None, waiting: None }
+    }
+
+    /// The wait of a worker that ends a run.
+    #[inline(always)]
+    pub(crate) fn after(queue: &'q WorkQueue<K, P>, ended: Ended) -> Self {
+        Self { queue, ended: Some(ended), waiting: None }
     }
 
     #[inline(always)]
     fn ticket(&self) -> Option<Ticket> {
         self.waiting.as_ref().map(|waiting| waiting.ticket)
+    }
+
+    /// Ends the run before, if that has not happened.
+    #[inline(always)]
+    fn end(&mut self) {
+        if let Some(ended) = self.ended.take() {
+            self.queue.done(ended);
+        }
     }
 
     /// Gets on the list, and notes until when a timer has to run.
@@ -67,17 +83,22 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let progress = ready!(poll_cooperate(cx));
         let this = &mut *self;
+        let Poll::Ready(progress) = poll_cooperate(cx) else {
+            this.end();
+            return Poll::Pending;
+        };
         let shared = &*this.queue.shared;
         loop {
+            let ended = this.ended.take();
+            let now = ended.map_or_else(|| shared.metrics_now(), |ended| ended.at);
             let mut state = shared.lock();
+            if let Some(ended) = ended {
+                state.done(shared, ended);
+            }
             state.promote(shared);
             if let Some(slot) = state.machine.next() {
-                let item = Item::new(this.queue, state.machine.take(slot));
-                if shared.metrics.is_some() {
-                    state.report_hand_out(shared, slot, item.priority());
-                }
+                let item = state.hand_out(this.queue, slot, now);
                 state.waiters.leave(this.ticket());
                 shared.release(state);
                 this.waiting = None;
@@ -102,6 +123,7 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
 impl<K: Key, P: Coalesce> Drop for Get<'_, K, P> {
     #[inline(always)]
     fn drop(&mut self) {
+        self.end();
         if let Some(waiting) = self.waiting.take() {
             self.queue.shared.with(|state| state.waiters.leave(Some(waiting.ticket)));
         }

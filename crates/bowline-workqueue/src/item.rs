@@ -3,8 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
+use bowline_clock::Instant;
+
+use crate::get::Get;
 use crate::machine::Taken;
 use crate::queue::{Requeue, WorkQueue};
+use crate::shared::Ended;
 use crate::{Coalesce, Key};
 
 /// A key that was handed out, and its payload. While it exists, nobody else gets that key; dropping it tells the
@@ -17,11 +21,16 @@ use crate::{Coalesce, Key};
 pub struct Item<'q, K: Key, P: Coalesce = ()> {
     queue: &'q WorkQueue<K, P>,
     taken: Taken<K, P>,
+    /// When it was handed out; zero if the queue has no metrics.
+    since: Instant,
+    /// Somebody else tells the queue that the run is over.
+    is_over: bool,
 }
 
 impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
-    pub(crate) fn new(queue: &'q WorkQueue<K, P>, taken: Taken<K, P>) -> Self {
-        Self { queue, taken }
+    #[inline(always)]
+    pub(crate) fn new(queue: &'q WorkQueue<K, P>, taken: Taken<K, P>, since: Instant) -> Self {
+        Self { queue, taken, since, is_over: false }
     }
 
     /// The key.
@@ -54,8 +63,24 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
         self.taken.priority
     }
 
+    /// When it was handed out, if the queue has metrics: who wants to know it too need not read the clock again.
+    #[must_use]
+    pub fn since(&self) -> Option<Instant> {
+        self.queue.shared.metrics.is_some().then_some(self.since)
+    }
+
     /// Ends the run; the same as dropping the item.
     pub fn done(self) {}
+
+    /// Ends the run and waits for the next key: the same as dropping the item and then [`WorkQueue::get`], but that a
+    /// key which is in line costs one lock instead of two, and no look at the clock.
+    ///
+    /// `now` is when the run ended, and when the next one begins if a key is in line. Nothing happens before the future
+    /// is polled or dropped.
+    pub fn done_and_get(mut self, now: Instant) -> Get<'q, K, P> {
+        self.is_over = true;
+        Get::after(self.queue, Ended { slot: self.taken.slot, at: now })
+    }
 
     /// Ends the run and adds the key again, with the same priority and payload, through the rate limiter: the
     /// way to retry.
@@ -70,8 +95,13 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
 
     /// Changes the priority with which the item would be requeued; this run is not affected.
     pub fn with_priority(mut self, priority: i32) -> Self {
-        self.taken.priority = priority;
+        self.set_priority(priority);
         self
+    }
+
+    /// The same, in place.
+    pub fn set_priority(&mut self, priority: i32) {
+        self.taken.priority = priority;
     }
 
     fn requeue(mut self, requeue: Requeue) {
@@ -84,7 +114,9 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
 impl<K: Key, P: Coalesce> Drop for Item<'_, K, P> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.queue.done(self.taken.slot);
+        if !self.is_over {
+            self.queue.done(Ended { slot: self.taken.slot, at: self.queue.shared.metrics_now() });
+        }
     }
 }
 

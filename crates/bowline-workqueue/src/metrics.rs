@@ -17,7 +17,7 @@ use crate::InProgress;
 ///
 /// | method | client-go's metric |
 /// |---|---|
-/// | [`added`](Metrics::added) | `adds_total` +1, `depth{priority}` +1 |
+/// | [`added`](Metrics::added), [`added_many`](Metrics::added_many) | `adds_total` +1, `depth{priority}` +1, for each key |
 /// | [`raised`](Metrics::raised) | `depth{from}` −1, `depth{to}` +1 |
 /// | [`handed_out`](Metrics::handed_out) | `depth{priority}` −1, `queue_duration_seconds` |
 /// | [`finished`](Metrics::finished) | `work_duration_seconds` |
@@ -28,6 +28,14 @@ pub trait Metrics: Send + Sync + 'static {
     /// A key began to wait for a worker. Adding a key that already does is not reported.
     fn added(&self, priority: i32) {
         let _ = priority;
+    }
+
+    /// So many keys of one priority began to wait for a worker, one after another. By default [`added`](Self::added) is
+    /// called as often.
+    fn added_many(&self, priority: i32, count: usize) {
+        for _ in 0..count {
+            self.added(priority);
+        }
     }
 
     /// A key that waits for a worker now does so with another priority.

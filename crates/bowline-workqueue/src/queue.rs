@@ -7,12 +7,11 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::arena::Slot;
 use crate::env::Clock;
 use crate::get::Get;
 use crate::machine::{Addition, Taken};
 use crate::metrics::Gauges;
-use crate::shared::{Batched, Shared};
+use crate::shared::{Batched, Ended, Shared};
 use crate::{Add, Builder, Coalesce, Drain, Item, Key, Stats};
 
 /// How long a key waits whose rate limiter panicked instead of saying how long.
@@ -167,15 +166,10 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// The next key, if one is in line now. `None` also when the queue was shut down.
     #[must_use]
     pub fn try_get(&self) -> Option<Item<'_, K, P>> {
+        let now = self.shared.metrics_now();
         let mut state = self.shared.lock();
         state.promote(&self.shared);
-        let item = state.machine.next().map(|slot| {
-            let item = Item::new(self, state.machine.take(slot));
-            if self.shared.metrics.is_some() {
-                state.report_hand_out(&self.shared, slot, item.priority());
-            }
-            item
-        });
+        let item = state.machine.next().map(|slot| state.hand_out(self, slot, now));
         self.shared.release(state);
         item
     }
@@ -281,9 +275,9 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     }
 
     #[inline(always)]
-    pub(crate) fn done(&self, slot: Slot) {
+    pub(crate) fn done(&self, ended: Ended) {
         let mut state = self.shared.lock();
-        state.done(&self.shared, slot);
+        state.done(&self.shared, ended);
         self.shared.release(state);
     }
 }

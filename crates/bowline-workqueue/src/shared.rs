@@ -16,7 +16,7 @@ use crate::metrics::{Gauges, Metrics};
 use crate::queue::PANIC_DELAY;
 use crate::timings::InProgress;
 use crate::waiters::{Situation, Waiters};
-use crate::{Add, Coalesce, Key};
+use crate::{Add, Coalesce, Item, Key, WorkQueue};
 
 pub(crate) struct Shared<K, P> {
     state: Mutex<State<K, P>>,
@@ -37,7 +37,18 @@ pub(crate) struct State<K, P> {
     /// A key got in line.
     arrived: bool,
     /// To be told to the metrics once the lock is released. Most of the time they are one or two, which need no memory.
-    reports: SmallVec<[Report; 3]>,
+    reports: Reports,
+}
+
+/// What happened under the lock, in its order.
+#[derive(Default)]
+pub(crate) struct Reports(SmallVec<[Report; 3]>);
+
+/// A run that is over, and since when; zero will do unless times are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) slot: Slot,
+    pub(crate) at: Instant,
 }
 
 /// One of many keys that are added together.
@@ -49,11 +60,33 @@ pub(crate) struct Batched<K, P> {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Report {
-    Added(Added),
+    Added { priority: i32, count: usize },
+    Raised { from: i32, to: i32 },
     Retried,
     HandedOut { priority: i32, waited: Duration },
-    Finished { started_at: Instant },
+    Finished { worked: Duration },
     Dropped(usize),
+}
+
+impl Reports {
+    #[inline(always)]
+    fn push(&mut self, report: Report) {
+        self.0.push(report);
+    }
+
+    /// One more key waits for a worker. Those of a list are one report.
+    #[inline(always)]
+    fn count(&mut self, added: i32) {
+        match self.0.last_mut() {
+            Some(Report::Added { priority, count }) if *priority == added => *count += 1,
+            _ => self.push(Report::Added { priority: added, count: 1 }),
+        }
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl<K: Key, P: Coalesce> Shared<K, P> {
@@ -67,7 +100,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
             waiters: Waiters::default(),
             deadline_moved: false,
             arrived: false,
-            reports: SmallVec::new(),
+            reports: Reports::default(),
         };
         Self {
             state: Mutex::new(state),
@@ -105,21 +138,26 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         result
     }
 
-    #[cold]
+    #[inline(never)]
     fn settle(&self, mut guard: MutexGuard<'_, State<K, P>>) {
         let State { machine, waiters, deadline_moved, arrived, reports } = &mut *guard;
-        let wakes = waiters.wakes(Situation {
-            ready: machine.ready(),
-            arrived: std::mem::take(arrived),
-            delayed: machine.has_delayed(),
-            deadline_moved: std::mem::take(deadline_moved),
-            shutting_down: machine.is_shutting_down(),
-            idle: machine.is_idle(),
+        let (arrived, deadline_moved) = (std::mem::take(arrived), std::mem::take(deadline_moved));
+        let wakes = (!waiters.is_empty()).then(|| {
+            waiters.wakes(Situation {
+                ready: machine.ready(),
+                arrived,
+                delayed: machine.has_delayed(),
+                deadline_moved,
+                shutting_down: machine.is_shutting_down(),
+                idle: machine.is_idle(),
+            })
         });
         let reports = std::mem::take(reports);
         drop(guard);
-        wakes.wake();
-        for report in reports {
+        if let Some(wakes) = wakes {
+            wakes.wake();
+        }
+        for report in reports.0 {
             self.send(report);
         }
     }
@@ -178,12 +216,12 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
 
     fn send(&self, report: Report) {
         self.call_metrics(|metrics| match report {
-            Report::Added(Added::Ready { priority } | Added::Dirty { priority }) => metrics.added(priority),
-            Report::Added(Added::Raised { from, to }) => metrics.raised(from, to),
-            Report::Added(Added::Delayed { .. } | Added::Merged) => {}
+            Report::Added { priority, count: 1 } => metrics.added(priority),
+            Report::Added { priority, count } => metrics.added_many(priority, count),
+            Report::Raised { from, to } => metrics.raised(from, to),
             Report::Retried => metrics.retried(),
             Report::HandedOut { priority, waited } => metrics.handed_out(priority, waited),
-            Report::Finished { started_at } => metrics.finished(self.clock.now().since(started_at)),
+            Report::Finished { worked } => metrics.finished(worked),
             Report::Dropped(count) => metrics.dropped(count),
         });
     }
@@ -197,9 +235,9 @@ impl<K: Key, P: Coalesce> State<K, P> {
         self.added(shared, added, addition.retry);
     }
 
-    /// Ends a run.
+    /// Ends a run, now.
     #[inline(always)]
-    pub(crate) fn done(&mut self, shared: &Shared<K, P>, slot: Slot) {
+    pub(crate) fn done(&mut self, shared: &Shared<K, P>, Ended { slot, at }: Ended) {
         if self.machine.has_delayed() && self.machine.is_dirty(slot) {
             self.promote_due(shared);
         }
@@ -207,19 +245,33 @@ impl<K: Key, P: Coalesce> State<K, P> {
         if shared.metrics.is_some()
             && let Some(started_at) = self.machine.finished(slot)
         {
-            self.reports.push(Report::Finished { started_at });
+            self.reports.push(Report::Finished { worked: at.since(started_at) });
         }
         self.machine.done(slot);
         self.arrived |= self.machine.ready() > ready && !self.waiters.is_empty();
     }
 
-    /// Tells the metrics that a key was handed out.
-    #[cold]
-    pub(crate) fn report_hand_out(&mut self, shared: &Shared<K, P>, slot: Slot, priority: i32) {
-        let now = shared.clock.now();
+    /// Tells the metrics that a key was handed out, now.
+    #[inline(always)]
+    fn report_hand_out(&mut self, slot: Slot, priority: i32, now: Instant) {
         if let Some(queued_at) = self.machine.started(slot, now) {
             self.reports.push(Report::HandedOut { priority, waited: now.since(queued_at) });
         }
+    }
+
+    /// Hands out the key that is next, now.
+    #[inline(always)]
+    pub(crate) fn hand_out<'q>(
+        &mut self,
+        queue: &'q WorkQueue<K, P>,
+        slot: Slot,
+        now: Instant,
+    ) -> Item<'q, K, P> {
+        let item = Item::new(queue, self.machine.take(slot), now);
+        if queue.shared.metrics.is_some() {
+            self.report_hand_out(slot, item.priority(), now);
+        }
+        item
     }
 
     #[inline(always)]
@@ -232,7 +284,13 @@ impl<K: Key, P: Coalesce> State<K, P> {
         if retried {
             self.report(shared, || Report::Retried);
         }
-        self.report(shared, || Report::Added(added));
+        if shared.metrics.is_some() {
+            match added {
+                Added::Ready { priority } | Added::Dirty { priority } => self.reports.count(priority),
+                Added::Raised { from, to } => self.reports.push(Report::Raised { from, to }),
+                Added::Delayed { .. } | Added::Merged => {}
+            }
+        }
     }
 
     /// Whether nobody waits for anything, and nothing is to be told.
@@ -269,7 +327,7 @@ impl<K: Key, P: Coalesce> State<K, P> {
         let Self { machine, reports, .. } = self;
         machine.promote(shared.clock.now(), |priority| {
             if shared.metrics.is_some() {
-                reports.push(Report::Added(Added::Ready { priority }));
+                reports.count(priority);
             }
         });
     }

@@ -1,6 +1,5 @@
 //! When keys began to wait and when their runs began; kept only for a queue with metrics.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_clock::Instant;
@@ -22,7 +21,8 @@ pub struct InProgress {
 pub(crate) struct Timings {
     /// By slot; meaningful for entries that wait for a worker.
     queued: Vec<Instant>,
-    started: BTreeMap<Slot, Instant>,
+    /// As many as there are workers, in no order: few enough to be looked through.
+    started: Vec<(Slot, Instant)>,
 }
 
 impl Timings {
@@ -35,17 +35,18 @@ impl Timings {
 
     /// A run begins; since when the key waited.
     pub(crate) fn started(&mut self, slot: Slot, now: Instant) -> Instant {
-        self.started.insert(slot, now);
+        self.started.push((slot, now));
         self.queued[slot.index()]
     }
 
     /// A run ends; when it began.
     pub(crate) fn finished(&mut self, slot: Slot) -> Instant {
-        self.started.remove(&slot).unwrap_or_default()
+        let position = self.started.iter().position(|(other, _)| *other == slot);
+        position.map_or(Instant::ZERO, |position| self.started.swap_remove(position).1)
     }
 
     pub(crate) fn in_progress(&self, now: Instant) -> InProgress {
-        let runs = || self.started.values().map(|started| now.since(*started));
+        let runs = || self.started.iter().map(|(_, started)| now.since(*started));
         InProgress {
             count: self.started.len(),
             unfinished_work: runs().fold(Duration::ZERO, Duration::saturating_add),

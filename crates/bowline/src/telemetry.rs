@@ -39,8 +39,8 @@ if the environment says so: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP
 hold too: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and its `_ARG`, `OTEL_BSP_*` (up to 2048
 spans wait; what comes beyond is dropped), `OTEL_SPAN_*_LIMIT`, `OTEL_EXPORTER_OTLP_HEADERS` and `_TIMEOUT` (10 s).
 
-The span is called `reconcile` and has the keys above as attributes, with `triggers`, `attempt`, `outcome` and, where it
-failed, `error`; its status is an error then. What is logged inside at level info or above are its events, spans that the
+The span is called `reconcile` and has the keys above as attributes, with `triggers`, from the second try on `attempt`, unless
+it is done `outcome` and, where it failed, `error`; its status is an error then. What is logged inside at level info or above are its events, spans that the
 reconciler makes are its children."
 )]
 

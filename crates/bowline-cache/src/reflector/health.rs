@@ -20,6 +20,8 @@ struct State {
     phase: Phase,
     /// What failed last, unless a list succeeded since.
     error: Option<String>,
+    /// The same in a word or two.
+    brief: &'static str,
     /// The error says that the server will not answer such a request.
     is_denied: bool,
     heard: Option<Instant>,
@@ -65,6 +67,7 @@ impl Health {
         let state = State {
             phase: Phase::Stopped,
             error: None,
+            brief: "",
             is_denied: false,
             heard: None,
             counts: Counts::default(),
@@ -96,9 +99,11 @@ impl Health {
     /// Whether this is another failure than the last one.
     pub(crate) fn failed(&self, error: &ListWatchError) -> bool {
         let is_denied = error.is_about_request() && !error.is_expired();
+        let brief = error.brief();
         let error = Some(error.to_string());
         let mut state = self.lock();
         state.counts.failures += 1;
+        state.brief = brief;
         state.is_denied = is_denied;
         let is_news = state.error != error;
         state.error = error;
@@ -111,6 +116,12 @@ impl Health {
 
     pub(crate) fn error(&self) -> Option<String> {
         self.lock().error.clone()
+    }
+
+    /// What failed last, unless a list succeeded since, in a word or two.
+    pub(crate) fn brief(&self) -> Option<&'static str> {
+        let state = self.lock();
+        state.error.is_some().then_some(state.brief)
     }
 
     /// Whether the last failure is one that waiting alone does not mend.

@@ -16,6 +16,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                 namespaces: part.namespaces.clone(),
                 phase: part.health.phase(),
                 error: part.health.error(),
+                brief: part.health.brief(),
                 is_denied: part.health.is_denied(),
             })
             .collect()

@@ -18,6 +18,8 @@ pub struct NotSynced {
     pub phase: Phase,
     /// What failed last.
     pub error: Option<String>,
+    /// The same in a word or two, for whoever is not to know what the server says.
+    pub brief: Option<&'static str>,
     /// The server said no, in a way that waiting alone does not mend: there is no such kind, or it may not be read.
     pub is_denied: bool,
 }

@@ -113,6 +113,22 @@ impl WaitingFor {
     pub fn source(&self) -> &str {
         &self.source
     }
+
+    /// Whether it does not come by waiting alone: there is no such kind, or it may not be read.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(&self.obstacle, Obstacle::Informer(missing) if missing.is_denied)
+    }
+
+    /// What is waited for, and why it does not come in a word or two: for whoever is not to know what a server says.
+    pub(crate) fn brief(&self) -> String {
+        match &self.obstacle {
+            Obstacle::Informer(missing) => match missing.brief {
+                Some(brief) => format!("{} in {} ({brief})", missing.kind, missing.namespaces),
+                None => format!("{} in {}", missing.kind, missing.namespaces),
+            },
+            Obstacle::Begin | Obstacle::Handler { .. } => self.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for WaitingFor {

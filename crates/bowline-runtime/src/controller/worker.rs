@@ -1,6 +1,7 @@
 //! One worker: takes a request, runs the reconciler, and sees to what comes next. Workers live as long as the controller runs;
 //! a reconcile costs no task, no timer unless it waits, and no lock but the queue's and the worker's own.
 
+use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -10,7 +11,6 @@ use std::time::Duration;
 
 use bowline_clock::{Instant, Rng, panic_message};
 use bowline_workqueue::Item;
-use prometheus_client::metrics::gauge::Gauge;
 use tracing::Span;
 use tracing::field::Empty;
 
@@ -19,9 +19,10 @@ use super::error::ControllerError;
 use super::pending::Pending;
 use super::session::Session;
 use crate::action::Next;
-use crate::context::{Context, ReconcileId};
+use crate::context::{Context, ReconcileId, ReconcileIds};
 use crate::error::{describe, is_terminal};
 use crate::journal::{Book, Record, shorten};
+use crate::metrics::WorkerMetrics;
 use crate::reconciler::Execute;
 use crate::trigger::Trigger;
 use crate::{Action, BoxError, Cause, Outcome, Request, Triggers};
@@ -31,19 +32,35 @@ const JITTER: f64 = 0.1;
 
 /// Works until the queue is shut down.
 pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execute: Arc<X>, bound: X::Bound) {
+    let rng = session.clock().rng().fork();
+    let mut ids = ReconcileIds::new(&rng);
     let worker = Worker {
-        rng: session.clock().rng().fork(),
+        rng,
         book: session.core().books[number].clone(),
+        metrics: session.core().metrics.worker(),
         session: &session,
         execute: &*execute,
         bound: &bound,
     };
-    while let Some(item) = session.queue().get().await {
+    let mut next = session.queue().get().await;
+    while let Some(mut item) = next {
         if session.is_stopping() {
             session.leave();
             return;
         }
-        worker.run(item).await;
+        let (then, finished) = worker.run(&mut item, ids.draw()).await;
+        next = match then {
+            // Whoever has more to do is told at once: one lock and one look at the clock for each reconcile.
+            Then::Nothing => item.done_and_get(finished).await,
+            Then::After(delay) => {
+                item.requeue_after(delay);
+                session.queue().get().await
+            }
+            Then::BackOff => {
+                item.requeue_rate_limited();
+                session.queue().get().await
+            }
+        };
     }
 }
 
@@ -53,6 +70,14 @@ struct Worker<'a, X: Execute> {
     bound: &'a X::Bound,
     rng: Rng,
     book: Book,
+    metrics: Arc<WorkerMetrics>,
+}
+
+/// What becomes of a request after its run.
+enum Then {
+    Nothing,
+    After(Duration),
+    BackOff,
 }
 
 /// How the reconciler ended.
@@ -111,22 +136,23 @@ impl Failure {
 }
 
 impl<X: Execute> Worker<'_, X> {
-    async fn run(&self, item: Item<'_, Request, Pending>) {
+    /// One reconcile; what becomes of its request, and when it was over.
+    async fn run(&self, item: &mut Item<'_, Request, Pending>, id: ReconcileId) -> (Then, Instant) {
         let core = &**self.session.core();
-        let started = self.session.clock().now();
+        let started = item.since().unwrap_or_else(|| self.session.clock().now());
         let Pending { triggers, failures, .. } = item.payload();
-        let id = ReconcileId::from_random(self.rng.next_u64(), self.rng.next_u64());
         let request = item.key();
         let span = tracing::info_span!(
             "reconcile",
-            controller = &*core.name,
-            controllerGroup = core.group,
-            controllerKind = core.kind,
-            namespace = request.namespace().unwrap_or_default(),
-            name = request.name(),
+            controller = %Text(&core.name),
+            controllerGroup = %Text(&core.group),
+            controllerKind = %Text(&core.kind),
+            namespace = %Text(request.namespace().unwrap_or_default()),
+            name = %Text(request.name()),
             reconcileID = %id,
             triggers = %triggers,
-            attempt = failures.saturating_add(1),
+            // Most reconciles are the first try and are done: what the rest has besides costs them nothing.
+            attempt = (*failures > 0).then(|| failures.saturating_add(1)),
             outcome = Empty,
             error = Empty,
             // What OpenTelemetry calls it, for who exports spans as traces.
@@ -136,28 +162,29 @@ impl<X: Execute> Worker<'_, X> {
         triggers.count();
         let context = Context::new(self.session.clone(), triggers.clone(), id, failures.saturating_add(1));
         let end = {
-            let _active = Active::new(&core.metrics.active);
+            let _active = Active::new(&self.metrics);
             self.reconcile(context, request, &span, started).await
         };
         let finished = self.session.clock().now();
-        core.metrics.time.observe(finished.since(started));
+        self.metrics.took(finished.since(started));
         let facts = Facts { id, started, finished };
         let _entered = span.enter();
-        match end {
+        let then = match end {
             End::Returned(Ok(action)) => self.succeeded(item, action, &facts),
             End::Returned(Err(error)) => self.failed(item, &Failure::returned(error), &facts),
             End::Panicked(message) => self.failed(item, &Failure::panicked(message), &facts),
             End::TimedOut => {
                 let error = TimedOut(core.options.timeout);
                 let text = error.to_string();
-                self.failed(item, &Failure { error: error.into(), text, sort: Sort::Timeout }, &facts);
+                self.failed(item, &Failure { error: error.into(), text, sort: Sort::Timeout }, &facts)
             }
-        }
+        };
+        (then, finished)
     }
 
     /// Runs the reconciler, as long as it may.
     async fn reconcile(&self, context: Context, request: &Request, span: &Span, started: Instant) -> End {
-        let mut running = pin!(Some(self.execute.execute(self.bound, context, request.clone())));
+        let mut running = pin!(Some(self.execute.execute(self.bound, context, request)));
         let mut deadline = None;
         let end = poll_fn(|poller| {
             let Some(reconcile) = running.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -179,7 +206,12 @@ impl<X: Execute> Worker<'_, X> {
         end
     }
 
-    fn succeeded(&self, mut item: Item<'_, Request, Pending>, action: Option<Action>, facts: &Facts) {
+    fn succeeded(
+        &self,
+        item: &mut Item<'_, Request, Pending>,
+        action: Option<Action>,
+        facts: &Facts,
+    ) -> Then {
         let metrics = &*self.session.core().metrics;
         let Pending { failures, is_limited, .. } = *item.payload();
         let next = action.map_or(Next::Done, |action| action.next());
@@ -195,28 +227,27 @@ impl<X: Execute> Worker<'_, X> {
         tracing::debug!(?outcome, "reconciled");
         // The triggers have done their work: nothing comes again because of them.
         let triggers = std::mem::take(&mut item.payload_mut().triggers);
-        self.note(&item, triggers, outcome, failures, facts);
+        self.note(item, triggers, outcome, failures, facts);
         if matches!(next, Next::Done) {
-            metrics.successes.inc();
-            return;
+            self.metrics.succeeded();
+            return Then::Nothing;
         }
         let requeued = Trigger::own(self.session.core().requeued.clone(), Cause::Requeued);
         let is_limited = matches!(next, Next::BackOff);
         *item.payload_mut() = Pending { is_limited, ..Pending::new(requeued) };
-        let item = match action.and_then(|action| action.chosen_priority()) {
-            Some(priority) => item.with_priority(priority),
-            None => item,
-        };
+        if let Some(priority) = action.and_then(|action| action.chosen_priority()) {
+            item.set_priority(priority);
+        }
         if let Next::After(delay) = next {
             metrics.requeues_after.inc();
-            item.requeue_after(self.rng.jitter(delay, JITTER));
+            Then::After(self.rng.jitter(delay, JITTER))
         } else {
             metrics.requeues.inc();
-            item.requeue_rate_limited();
+            Then::BackOff
         }
     }
 
-    fn failed(&self, mut item: Item<'_, Request, Pending>, failure: &Failure, facts: &Facts) {
+    fn failed(&self, item: &mut Item<'_, Request, Pending>, failure: &Failure, facts: &Facts) -> Then {
         let core = &**self.session.core();
         let Pending { failures, is_limited, .. } = *item.payload();
         let attempt = failures.saturating_add(1);
@@ -270,17 +301,17 @@ impl<X: Execute> Worker<'_, X> {
             });
         }
         let is_over = matches!(outcome, Outcome::Terminal(_) | Outcome::GaveUp(_));
-        self.note(&item, item.payload().triggers.clone(), outcome, failures, facts);
+        self.note(item, item.payload().triggers.clone(), outcome, failures, facts);
         if is_over {
             if is_limited {
                 self.session.queue().forget(item.key());
             }
-        } else {
-            let pending = item.payload_mut();
-            pending.failures = attempt;
-            pending.is_limited = true;
-            item.requeue_rate_limited();
+            return Then::Nothing;
         }
+        let pending = item.payload_mut();
+        pending.failures = attempt;
+        pending.is_limited = true;
+        Then::BackOff
     }
 
     fn note(
@@ -291,7 +322,9 @@ impl<X: Execute> Worker<'_, X> {
         failures: u32,
         facts: &Facts,
     ) {
-        mark(&Span::current(), &outcome);
+        if outcome != Outcome::Done {
+            mark(&Span::current(), &outcome);
+        }
         self.book.close(Record {
             request: item.key().clone(),
             triggers,
@@ -331,18 +364,46 @@ where
     }
 }
 
+/// A name, as a field of the span: as it is, which is cheaper than quoted by a good part of what the span costs. One with
+/// something in it that names do not have is quoted, so that nobody forges a line of the log.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"') {
+            f.write_str(self.0)
+        } else {
+            fmt::Debug::fmt(self.0, f)
+        }
+    }
+}
+
 /// Counts a worker as busy, also when its future is dropped.
-struct Active<'a>(&'a Gauge);
+struct Active<'a>(&'a WorkerMetrics);
 
 impl<'a> Active<'a> {
-    fn new(gauge: &'a Gauge) -> Self {
-        gauge.inc();
-        Self(gauge)
+    fn new(metrics: &'a WorkerMetrics) -> Self {
+        metrics.set_active(true);
+        Self(metrics)
     }
 }
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
-        self.0.dec();
+        self.0.set_active(false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_shown_as_it_is_unless_it_could_be_taken_for_something_else() {
+        for name in ["", "web-1.example.com", "system:node:a"] {
+            assert_eq!(Text(name).to_string(), name);
+        }
+        assert_eq!(Text("a name").to_string(), r#""a name""#);
+        assert_eq!(Text("a\nb\u{1b}[0m\"").to_string(), r#""a\nb\u{1b}[0m\"""#);
     }
 }

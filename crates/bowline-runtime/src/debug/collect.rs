@@ -78,10 +78,10 @@ fn controller(controller: &Controller) -> ControllerReport {
         needs_leadership: controller.needs_leadership(),
         watches: controller.watches(),
         workers: core.options.concurrency.get(),
-        busy: usize::try_from(metrics.active.get()).unwrap_or_default(),
+        busy: metrics.active(),
         ready: queue.ready,
         delayed: queue.delayed,
-        successes: metrics.successes.get(),
+        successes: metrics.successes(),
         errors: metrics.errors.get(),
         requeues: metrics.requeues.get() + metrics.requeues_after.get(),
     }

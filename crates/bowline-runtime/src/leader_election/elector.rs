@@ -1,6 +1,8 @@
 //! A candidate: stands for election until it leads, renews while it does, knows when it does not any more.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,64 +12,37 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 
 use super::complaint::Complaint;
 use super::fence::Fence;
+use super::hooks::Hooks;
+use super::leadership::Leadership;
 use super::lease::{LeaseError, LeaseLock};
 use super::observation::{Observation, Step};
-use super::{Called, JITTER, LeaderElection, Told};
-use crate::{ElectionMetrics, Metrics};
+use super::{JITTER, LeaderElection};
+use crate::Metrics;
+
+/// Who waits for the end of a lease that is near waits so long at least, unless the retry period is shorter.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// One candidate of an election.
 ///
 /// [`acquire`](Self::acquire) waits until it leads, and gives a [`Leadership`], whose [`hold`](Leadership::hold) renews the
 /// lease until it is lost. Both go on only while they are polled: run them as a task of their own, on a client of their own.
-/// A future that is dropped stops; nothing is released then, and the lease ends by itself.
+/// A future that is dropped stops; nothing is released then, and the lease ends by itself: who may have to stop before it
+/// leads calls [`acquire_unless`](Self::acquire_unless).
+///
+/// # Hooks
+/// They are called where the election goes on: while one runs, nothing is renewed. One must be quick and must not block;
+/// what takes longer is for a task that the hook tells of it. One that panics is logged, by its name, and changes nothing.
 pub struct Elector {
-    options: LeaderElection,
+    pub(super) options: LeaderElection,
     identity: Arc<str>,
     lock: LeaseLock,
-    clock: Clock,
-    fence: Fence,
+    pub(super) clock: Clock,
+    pub(super) fence: Fence,
     seen: Mutex<Observation>,
     is_leading: AtomicBool,
+    /// A write was sent, and whether it was done is not known.
+    is_in_doubt: AtomicBool,
     hooks: Hooks,
-}
-
-/// Who is told what.
-#[derive(Default)]
-struct Hooks {
-    new_leader: Option<Told>,
-    started: Option<Called>,
-    stopped: Option<Called>,
-    metrics: Option<ElectionMetrics>,
-}
-
-/// The lease is ours. See [`hold`](Self::hold).
-#[must_use = "a lease that nobody holds is lost"]
-pub struct Leadership<'e> {
-    elector: &'e Elector,
-}
-
-/// The lease is not ours any more.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Lost {
-    /// It could not be renewed in time.
-    #[error("leader election lost: {election} was not renewed within {deadline:?}: {last}")]
-    NotRenewed {
-        /// The lease, as `namespace/name`.
-        election: String,
-        /// How long it was tried.
-        deadline: Duration,
-        /// What the last try came to.
-        last: String,
-    },
-    /// Somebody else has it.
-    #[error("leader election lost: {election} is held by {holder} now")]
-    Taken {
-        /// The lease, as `namespace/name`.
-        election: String,
-        /// Who has it.
-        holder: String,
-    },
 }
 
 /// This candidate should lead, but has not renewed its lease for so long that something is wrong with the process.
@@ -86,7 +61,7 @@ pub struct Expired {
 }
 
 /// What a try to take or to renew the lease came to.
-enum Try {
+pub(super) enum Try {
     Ours,
     Theirs(Instant),
 }
@@ -103,6 +78,7 @@ impl Elector {
             fence: Fence::closed(clock),
             seen: Mutex::default(),
             is_leading: AtomicBool::new(false),
+            is_in_doubt: AtomicBool::new(false),
             hooks: Hooks::default(),
             options,
         }
@@ -110,7 +86,7 @@ impl Elector {
 
     /// Calls a function with the identity of each new leader, this candidate included. Default: nobody is told, but the log.
     ///
-    /// It is called where the election goes on, as the other hooks are, and must return at once.
+    /// It must be quick and must not block, see [hooks](Self#hooks).
     #[must_use]
     pub fn on_new_leader(mut self, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.hooks.new_leader = Some(Box::new(hook));
@@ -119,16 +95,20 @@ impl Elector {
 
     /// Calls a function each time that this candidate begins to lead. The fence is open then. Default: nobody is told, but
     /// the log.
+    ///
+    /// It must be quick and must not block, see [hooks](Self#hooks).
     #[must_use]
     pub fn on_started_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.started = Some(Box::new(hook));
         self
     }
 
-    /// Calls a function each time that this candidate leads no more, because it lost the lease or
-    /// [gives it up](Leadership::release). The fence is closed then. Default: nobody is told, but the log.
+    /// Calls a function each time that this candidate leads no more, because it lost the lease,
+    /// [gives it up](Leadership::release) or [leaves it alone](Leadership::abandon). The fence is closed then. Default:
+    /// nobody is told, but the log.
     ///
-    /// Nobody is told when the future of [`hold`](Leadership::hold) is dropped instead.
+    /// Nobody is told when the future of [`hold`](Leadership::hold) is dropped instead. It must be quick and must not block,
+    /// see [hooks](Self#hooks).
     #[must_use]
     pub fn on_stopped_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stopped = Some(Box::new(hook));
@@ -182,19 +162,68 @@ impl Elector {
 
     /// Waits until this candidate leads. A server that does not answer, or says no, is asked again and again; what it says is
     /// logged, the same thing once a minute.
+    ///
+    /// Who drops this in the middle of a request may leave a lease behind that nobody holds, see
+    /// [`acquire_unless`](Self::acquire_unless).
     pub async fn acquire(&self) -> Leadership<'_> {
-        let mut complaint = Complaint::default();
+        match self.stand(std::future::pending::<Infallible>()).await {
+            Ok(leadership) => leadership,
+            Err(never) => match never {},
+        }
+    }
+
+    /// As [`acquire`](Self::acquire), until `stop` is over, which gives `None`: for a process that may have to end before it
+    /// leads.
+    ///
+    /// `None` comes at once, unless the lease is just being taken, or it is not known whether it was: then what became of
+    /// that is waited for, and a lease that came out ours is given up (whatever
+    /// [`release_on_stop`](LeaderElection::release_on_stop) says: nothing was begun with it), so that the next candidate
+    /// need not wait until it ends. That takes no longer than the requests of one try and the renew deadline. No term began
+    /// then: nobody is told that one started or stopped.
+    pub async fn acquire_unless(&self, stop: impl Future<Output = ()>) -> Option<Leadership<'_>> {
+        self.stand(stop).await.ok()
+    }
+
+    async fn stand<S>(&self, stop: impl Future<Output = S>) -> Result<Leadership<'_>, S> {
         tracing::info!(lease = %self.options, identity = %self.identity, "stands for election");
+        // A lease that an earlier term left behind was left so that it ends by itself.
+        let was_ours = self.has_it();
+        let outcome = self.campaign(pin!(stop)).await;
+        if outcome.is_err() {
+            self.fence.close();
+            if !was_ours && (self.has_it() || self.is_in_doubt()) {
+                self.give_up().await;
+            }
+        }
+        outcome
+    }
+
+    /// Tries until it leads or is stopped. Who is stopped may have the lease.
+    async fn campaign<S>(&self, mut stop: Pin<&mut impl Future<Output = S>>) -> Result<Leadership<'_>, S> {
+        let mut complaint = Complaint::default();
         loop {
-            let pause = match self.attempt().await {
+            let mut attempt = pin!(self.attempt());
+            let outcome = tokio::select! {
+                biased;
+                stopped = &mut stop => {
+                    // What only reads can be dropped.
+                    if self.is_in_doubt() {
+                        let _: Result<Try, LeaseError> = attempt.await;
+                    }
+                    return Err(stopped);
+                }
+                outcome = &mut attempt => outcome,
+            };
+            let pause = match outcome {
                 Ok(Try::Ours) => {
                     self.start_leading();
-                    return Leadership { elector: self };
+                    return Ok(Leadership::new(self));
                 }
                 // Who waits for an end that is near need not wait longer than that.
-                Ok(Try::Theirs(end)) => end
-                    .since(self.clock.now_with_suspend())
-                    .clamp(Duration::from_millis(10), self.options.retry_period),
+                Ok(Try::Theirs(end)) => {
+                    let left = end.since(self.clock.now_with_suspend());
+                    left.max(SHORTEST_PAUSE).min(self.options.retry_period)
+                }
                 Err(error) => {
                     let text = crate::error::describe(&error);
                     if complaint.is_news(&text, self.clock.now()) {
@@ -204,14 +233,17 @@ impl Elector {
                     self.options.retry_period
                 }
             };
-            self.clock.sleep(self.clock.rng().jitter(pause, JITTER - 1.0)).await;
+            tokio::select! {
+                biased;
+                stopped = &mut stop => return Err(stopped),
+                () = self.clock.sleep(self.clock.rng().jitter(pause, JITTER - 1.0)) => {}
+            }
         }
     }
 
     /// One try to have the lease, ours already or not.
-    async fn attempt(&self) -> Result<Try, LeaseError> {
-        let is_ours = self.seen().holder() == Some(&*self.identity);
-        if is_ours {
+    pub(super) async fn attempt(&self) -> Result<Try, LeaseError> {
+        if self.has_it() {
             // What was written last is most likely still there: no need to read it first. Whatever speaks against that, a
             // conflict or that it is gone, shows when it is read.
             match self.write(Step::Renew).await {
@@ -222,9 +254,7 @@ impl Elector {
                 }
             }
         }
-        let lease = self.lock.read().await?;
-        let now = self.clock.now_with_suspend();
-        self.see(lease);
+        let now = self.look().await?;
         let step = self.seen().step(&self.identity, self.options.lease_duration, now);
         match step {
             Step::Wait(end) => Ok(Try::Theirs(end)),
@@ -235,6 +265,15 @@ impl Elector {
                 Err(error) => Err(error),
             },
         }
+    }
+
+    /// Reads the lease. Says when the answer came.
+    async fn look(&self) -> Result<Instant, LeaseError> {
+        let lease = self.lock.read().await?;
+        let now = self.clock.now_with_suspend();
+        self.is_in_doubt.store(false, Ordering::SeqCst);
+        self.see(lease);
+        Ok(now)
     }
 
     async fn write(&self, step: Step) -> Result<(), LeaseError> {
@@ -257,11 +296,15 @@ impl Elector {
                 }
             }
         };
-        let lease = match &seen {
-            Some(seen) => self.lock.replace(seen, spec).await?,
-            None => self.lock.create(spec).await?,
+        self.is_in_doubt.store(true, Ordering::SeqCst);
+        let answer = match &seen {
+            Some(seen) => self.lock.replace(seen, spec).await,
+            None => self.lock.create(spec).await,
         };
-        self.see(Some(lease));
+        if answer.as_ref().err().is_none_or(LeaseError::is_refusal) {
+            self.is_in_doubt.store(false, Ordering::SeqCst);
+        }
+        self.see(Some(answer?));
         self.fence.open_until(sent + self.options.renew_deadline);
         Ok(())
     }
@@ -289,111 +332,97 @@ impl Elector {
         };
         if let Some(leader) = new_leader {
             tracing::info!(lease = %self.options, leader, "there is a new leader");
-            if let Some(hook) = &self.hooks.new_leader {
-                hook(&leader);
-            }
+            self.hooks.new_leader(&leader);
         }
     }
 
     fn start_leading(&self) {
         tracing::info!(lease = %self.options, identity = %self.identity, "became the leader");
         self.is_leading.store(true, Ordering::SeqCst);
-        self.hooks.metrics.iter().for_each(|metrics| metrics.set_leading(true));
-        self.hooks.started.iter().for_each(|hook| hook());
+        self.hooks.started();
     }
 
-    /// Whatever the reason, once for each term.
-    fn stop_leading(&self) {
+    /// Whatever the reason, once for each term. The fence comes first: nothing that a hook does may be done as the leader.
+    pub(super) fn stop_leading(&self) {
         self.fence.close();
         if self.is_leading.swap(false, Ordering::SeqCst) {
-            self.hooks.metrics.iter().for_each(|metrics| metrics.set_leading(false));
-            self.hooks.stopped.iter().for_each(|hook| hook());
+            self.hooks.stopped();
         }
+    }
+
+    /// Gives the lease up if it is ours. It is tried until the renew deadline is over, and told once what came of it.
+    pub(super) async fn give_up(&self) {
+        let Self { options, clock, .. } = self;
+        let mut last = None;
+        let tries = async {
+            loop {
+                match self.vacate().await {
+                    Ok(was_ours) => return was_ours,
+                    Err(error) => last = Some(error),
+                }
+                clock.sleep(options.retry_period).await;
+            }
+        };
+        match clock.timeout(options.renew_deadline, tries).await {
+            Ok(true) => tracing::info!(lease = %options, "gave the lease up"),
+            Ok(false) => tracing::info!(lease = %options, "the lease is not ours, nothing to give up"),
+            Err(_) => {
+                let error =
+                    last.map_or_else(|| "no answer".to_owned(), |error| crate::error::describe(&error));
+                tracing::warn!(lease = %options, error, "cannot give the lease up in time: it ends by itself");
+            }
+        }
+    }
+
+    /// One try to give the lease up. False if it is not ours, or not there.
+    async fn vacate(&self) -> Result<bool, LeaseError> {
+        if self.is_in_doubt() {
+            self.look().await?;
+        }
+        let mut has_looked = false;
+        loop {
+            if !self.has_it() {
+                return Ok(false);
+            }
+            let Some(seen) = self.seen().lease().cloned() else { return Ok(false) };
+            let now = self.lock.wall();
+            let spec = LeaseSpec {
+                holder_identity: Some(String::new()),
+                lease_duration_seconds: Some(1),
+                acquire_time: now.clone(),
+                renew_time: now,
+                ..seen.spec.clone().unwrap_or_default()
+            };
+            match self.lock.replace(&seen, spec).await {
+                Ok(lease) => {
+                    self.see(Some(lease));
+                    return Ok(true);
+                }
+                Err(error) if error.is_not_found() => {
+                    self.see(None);
+                    return Ok(false);
+                }
+                // Once: a server that says so whatever it is sent is not to be asked without a pause.
+                Err(error) if error.is_conflict() && !has_looked => {
+                    self.look().await?;
+                    has_looked = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the lease is ours, as far as is known.
+    fn has_it(&self) -> bool {
+        self.seen().holder() == Some(&*self.identity)
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt.load(Ordering::SeqCst)
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Observation> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Leadership<'_> {
-    /// Renews the lease until it is lost, and says why it was. The [fence](Elector::fence) is closed then.
-    pub async fn hold(&self) -> Lost {
-        let lost = self.renew().await;
-        self.elector.stop_leading();
-        lost
-    }
-
-    async fn renew(&self) -> Lost {
-        let Elector { options, clock, fence, .. } = self.elector;
-        let election = options.to_string();
-        let mut last = "this process was frozen, or too busy to try".to_owned();
-        loop {
-            let Ok(left) = fence.remaining() else {
-                return Lost::NotRenewed { election, deadline: options.renew_deadline, last };
-            };
-            clock.sleep(options.retry_period.min(left)).await;
-            let Ok(left) = fence.remaining() else { continue };
-            match clock.timeout(left, self.elector.attempt()).await {
-                Ok(Ok(Try::Ours)) => {}
-                Ok(Ok(Try::Theirs(_))) => {
-                    let holder = self.elector.leader().unwrap_or_else(|| "another candidate".to_owned());
-                    return Lost::Taken { election, holder };
-                }
-                Ok(Err(error)) => {
-                    last = crate::error::describe(&error);
-                    tracing::warn!(lease = %options, error = %last, "cannot renew the lease, trying again");
-                }
-                Err(_) => "the server did not answer".clone_into(&mut last),
-            }
-        }
-    }
-
-    /// Stops leading: closes the fence, and gives the lease up, if the options say so, so that another candidate may take it
-    /// at once. To be called when all that needs leadership has stopped.
-    pub async fn release(self) {
-        let Elector { options, clock, lock, .. } = self.elector;
-        self.elector.stop_leading();
-        if !options.release_on_stop {
-            return;
-        }
-        let give_up = async {
-            loop {
-                let seen = self.elector.seen().lease().cloned();
-                let Some(seen) = seen else { return Ok(()) };
-                if self.elector.seen().holder() != Some(&*self.elector.identity) {
-                    return Ok(());
-                }
-                let old = seen.spec.clone().unwrap_or_default();
-                let now = lock.wall();
-                let spec = LeaseSpec {
-                    holder_identity: Some(String::new()),
-                    lease_duration_seconds: Some(1),
-                    acquire_time: now.clone(),
-                    renew_time: now,
-                    ..old
-                };
-                match lock.replace(&seen, spec).await {
-                    Ok(lease) => {
-                        self.elector.see(Some(lease));
-                        return Ok(());
-                    }
-                    Err(error) if error.is_conflict() => {
-                        let lease = lock.read().await?;
-                        self.elector.see(lease);
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
-        };
-        match clock.timeout(options.renew_deadline, give_up).await {
-            Ok(Ok(())) => tracing::info!(lease = %options, "gave the lease up"),
-            Ok(Err(error)) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::warn!(lease = %options, error, "cannot give the lease up: it ends by itself");
-            }
-            Err(_) => tracing::warn!(lease = %options, "cannot give the lease up in time: it ends by itself"),
-        }
     }
 }
 
@@ -411,11 +440,5 @@ impl fmt::Debug for Elector {
             .field("identity", &self.identity)
             .field("leader", &self.leader())
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Leadership<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Leadership").field(&self.elector).finish()
     }
 }

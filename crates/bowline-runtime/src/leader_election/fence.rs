@@ -83,7 +83,7 @@ impl Fence {
         state.open_until = end;
     }
 
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state().open_until = Instant::ZERO;
     }
 

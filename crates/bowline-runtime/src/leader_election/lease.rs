@@ -24,13 +24,29 @@ pub(super) enum LeaseError {
 impl LeaseError {
     /// Whether somebody else wrote meanwhile.
     pub(super) fn is_conflict(&self) -> bool {
-        matches!(self, Self::Kube(kube::Error::Api(status)) if status.code == 409)
+        self.code() == Some(409)
+    }
+
+    /// Whether there is no such lease.
+    pub(super) fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// Whether it is certain that nothing was written.
+    pub(super) fn is_refusal(&self) -> bool {
+        self.code().is_some_and(|code| (400..500).contains(&code))
+    }
+
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Kube(kube::Error::Api(status)) => Some(status.code),
+            Self::Kube(_) | Self::Silent(_) => None,
+        }
     }
 
     /// What to do about it, where that is known.
     pub(super) fn hint(&self) -> Option<&'static str> {
-        let Self::Kube(kube::Error::Api(status)) = self else { return None };
-        match status.code {
+        match self.code()? {
             401 => Some("is the token or certificate valid?"),
             403 => Some(
                 "may this process get, create and update leases of coordination.k8s.io in that namespace?",

@@ -166,9 +166,11 @@ impl ManagerBuilder {
         self
     }
 
-    /// How long a stop may take, all stages together. Default: 30 seconds. Then what has not ended is aborted and named; a
-    /// stage whose turn comes after that has a second. Zero aborts everything at once, and that is no error;
-    /// [`Duration::MAX`] waits for ever.
+    /// How long a stop may take. Default: 30 seconds. The last 5 of them, or a quarter if that is less, are for what comes
+    /// last: the lease is given up, and events that wait are written. What has not ended before is aborted and named, and
+    /// stages whose turn comes then have half a second each, so that it may take some seconds more where several do not
+    /// end: give the pod a `terminationGracePeriodSeconds` that is longer. Zero aborts everything at once, and that is no
+    /// error; [`Duration::MAX`] waits for ever.
     pub fn graceful_shutdown(mut self, limit: Duration) -> Self {
         self.graceful_shutdown = limit;
         self
@@ -194,8 +196,9 @@ impl ManagerBuilder {
         self
     }
 
-    /// A signal stops the manager gracefully; a second one ends the process at once, with status 1. Default: signals are
-    /// somebody else's business.
+    /// A signal stops the manager gracefully, or keeps it from starting; a second one ends the process at once, with status
+    /// 1, also after the manager has ended, as long as the scope lives that it was given. Default: signals are somebody
+    /// else's business.
     pub fn signals(mut self, signals: Signals) -> Self {
         self.signals = Some(signals);
         self
@@ -236,10 +239,14 @@ impl ManagerBuilder {
             cluster = cluster.fenced(ways.fenced(candidate.fence()));
             elector = Some(candidate);
         }
+        if self.served.debug && self.served.metrics.is_none() {
+            tracing::warn!("there is no debug page, because there is no metrics server that could show it");
+        }
         // After the options: all that is counted goes to one place.
         let cluster = (self.cluster)(cluster).metrics(self.metrics).build()?;
         Ok(Manager {
             inner: Inner::new(Parts {
+                spawner: self.spawner,
                 scope,
                 cluster,
                 elector,

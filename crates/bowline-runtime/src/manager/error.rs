@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::runnable::Stage;
 use crate::controller::{BuildError, ControllerError};
 use crate::leader_election::{ElectionError, Lost};
 use crate::transport::TransportError;
@@ -46,6 +47,17 @@ pub enum ManagerError {
     ForeignCluster {
         /// The name of the controller.
         controller: String,
+    },
+    /// A controller in a stage where it does not belong.
+    #[error(
+        "the controller {controller:?} cannot run in the stage {stage:?}: say with `needs_leadership` when it is built whether it \
+         runs on the leader only"
+    )]
+    WrongStage {
+        /// The name of the controller.
+        controller: String,
+        /// The stage.
+        stage: Stage,
     },
     /// There is another cluster of that name.
     #[error("the manager has a cluster {name:?} already")]

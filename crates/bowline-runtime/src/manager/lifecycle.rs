@@ -3,11 +3,12 @@
 use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_cache::InformerCache;
-use bowline_clock::{Clock, Instant, Scope, panic_message};
+use bowline_cache::{InformerCache, NotSynced};
+use bowline_clock::{Clock, Instant, Scope, Spawner, panic_message};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -19,26 +20,23 @@ use super::error::{Failure, ManagerError};
 use super::runnable::{Runnable, Stage};
 use super::servers::{Served, Servers};
 use super::stages::{Door, Groups};
+use super::stopping::AbortOnDrop;
 use crate::controller::{Controller, Duty};
-use crate::debug::{DebugPage, Leadership, ManagerReport, RunnableReport};
 use crate::leader_election::Elector;
 use crate::server::ServerError;
 use crate::{Cluster, ClusterBuilder, Error, Signals};
 
-/// How long what is told to end at once may take for that.
-const MOMENT: Duration = Duration::from_secs(5);
-
-/// How long a stage has to end, when those before it took all the time there was.
-const LEAST: Duration = Duration::from_secs(1);
-
-/// How long events are written at the end.
-const FLUSH_LIMIT: Duration = Duration::from_secs(5);
-
-/// How long the lease may take to be given up; it is tried for the renew deadline.
-const RELEASE_LIMIT: Duration = Duration::from_mins(1);
-
-/// How often it is looked whether informers that are denied keep others waiting.
+/// How often it is looked whether informers keep others waiting that are denied what they want.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// After so long, what informers wait for is logged.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// And again after so long each time.
+const REMINDER: Duration = Duration::from_mins(1);
+
+/// How long everything else waits for some informers while others list.
+const SYNC_LIMIT: Duration = Duration::from_mins(2);
 
 /// What a manager is called among its clusters.
 const OWN: &str = "manager";
@@ -54,18 +52,24 @@ pub(super) struct Inner {
     /// Cancelled when what needs leadership may run.
     pub(super) elected: CancellationToken,
     pub(super) servers: Servers,
-    graceful_shutdown: Duration,
-    groups: Groups,
-    election: Scope,
+    pub(super) graceful_shutdown: Duration,
+    pub(super) groups: Groups,
+    /// Cancelled when nothing acts any more that may need the lease.
+    pub(super) over: CancellationToken,
+    /// Whether something may still act that needed it.
+    pub(super) acts: AtomicBool,
+    /// Cancelled when the candidate has ended.
+    pub(super) left_office: CancellationToken,
     state: Mutex<State>,
     /// After the rest: tasks end when everything else is gone.
-    scope: Scope,
+    pub(super) scope: Scope,
     /// Last: the scope that all of it is in may be among it.
     _kept: Vec<Kept>,
 }
 
 /// What a manager is made of.
 pub(super) struct Parts {
+    pub(super) spawner: Spawner,
     pub(super) scope: Scope,
     pub(super) cluster: Cluster,
     pub(super) elector: Option<Elector>,
@@ -80,23 +84,24 @@ pub(super) struct Parts {
 /// Something that lives as long as the manager.
 pub(super) type Kept = Box<dyn Any + Send + Sync>;
 
-struct State {
-    phase: Phase,
+pub(super) struct State {
+    pub(super) phase: Phase,
     /// When it was started.
-    began: Instant,
+    pub(super) began: Instant,
     /// The last one that is open.
-    open: Option<Door>,
+    pub(super) open: Option<Door>,
     /// What waits for its door.
-    waiting: Vec<Runnable>,
-    clusters: Vec<(String, Cluster)>,
+    pub(super) waiting: Vec<Runnable>,
+    pub(super) clusters: Vec<(String, Cluster)>,
     controllers: Vec<Managed>,
-    failures: Vec<Failure>,
-    signals: Option<Signals>,
+    pub(super) failures: Vec<Failure>,
+    /// What controllers could not end.
+    pub(super) left_behind: Vec<String>,
     served: Served,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     New,
     Running,
     Stopping,
@@ -109,24 +114,10 @@ struct Managed {
     begun: CancellationToken,
 }
 
-/// Aborts everything, unless the end was reached.
-struct AbortOnDrop<'a>(&'a Inner);
-
-impl Drop for AbortOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.state().phase = Phase::Stopping;
-        self.0.stop.cancel();
-        self.0.scope.abort();
-    }
-}
-
 /// Runs a manager, from start to stop.
 pub(super) async fn run(inner: &Arc<Inner>) -> Result<(), ManagerError> {
-    let signals = inner.begin()?;
+    inner.begin()?;
     let abort = AbortOnDrop(inner);
-    if let Some(signals) = signals {
-        inner.scope.spawn("signals", heed(signals, inner.stop.clone()));
-    }
     tokio::select! {
         biased;
         () = inner.stop.cancelled() => {}
@@ -158,9 +149,15 @@ impl Inner {
             clusters: vec![(OWN.to_owned(), parts.cluster.clone())],
             controllers: Vec::new(),
             failures: Vec::new(),
-            signals: parts.signals,
+            left_behind: Vec::new(),
             served: parts.served,
         };
+        // Whoever ends the scope that all of it is in stops the manager.
+        let stop = parts.scope.cancellation().child_token();
+        if let Some(signals) = parts.signals {
+            // Before it is started, and after it has ended, too.
+            parts.spawner.spawn("signals", heed(signals, stop.clone()));
+        }
         let elector = parts.elector.map(Arc::new);
         Arc::new_cyclic(|manager| Self {
             cluster: parts.cluster,
@@ -168,11 +165,13 @@ impl Inner {
             elector,
             concurrency: parts.concurrency,
             webhook: parts.webhook,
-            stop: CancellationToken::new(),
+            stop,
             elected: CancellationToken::new(),
             graceful_shutdown: parts.graceful_shutdown,
             groups,
-            election: parts.scope.scope("election"),
+            over: CancellationToken::new(),
+            acts: AtomicBool::new(false),
+            left_office: CancellationToken::new(),
             state: Mutex::new(state),
             scope: parts.scope,
             _kept: parts.kept,
@@ -182,15 +181,21 @@ impl Inner {
     pub(super) fn add(self: &Arc<Self>, runnable: Runnable) -> Result<(), ManagerError> {
         let mut state = self.accepting(|| runnable.name().to_owned())?;
         if let Some(controller) = runnable.controller() {
-            if !state.clusters.iter().any(|(_, cluster)| cluster.is_same(controller.cluster())) {
+            let mut clusters = state.clusters.iter();
+            let cluster = clusters.find(|(_, cluster)| cluster.is_same(controller.cluster()));
+            let Some((cluster, _)) = cluster else {
                 return Err(ManagerError::ForeignCluster { controller: controller.name().to_owned() });
+            };
+            if (runnable.stage() == Stage::Elected) != controller.needs_leadership() {
+                let (controller, stage) = (controller.name().to_owned(), runnable.stage());
+                return Err(ManagerError::WrongStage { controller, stage });
             }
-            self.servers.check_controller(controller);
-            let begun = CancellationToken::new();
+            self.servers.check_controller(Some(cluster.as_str()).filter(|name| *name != OWN), controller);
+            let begun = runnable.begun().clone();
             state.controllers.push(Managed { controller: controller.clone(), begun });
         }
         if state.open.is_some_and(|open| runnable.door() <= open) {
-            self.launch(&state, runnable);
+            self.launch(runnable);
         } else {
             state.waiting.push(runnable);
         }
@@ -209,7 +214,8 @@ impl Inner {
             }
             _ => builder,
         };
-        let cluster = builder.build()?;
+        // All that is counted goes to one place.
+        let cluster = builder.metrics(self.cluster.metrics().clone()).build()?;
         state.clusters.push((name, cluster.clone()));
         if state.open >= Some(Door::Cache) {
             cluster.start();
@@ -251,23 +257,23 @@ impl Inner {
         }
     }
 
-    fn clock(&self) -> &Clock {
+    pub(super) fn clock(&self) -> &Clock {
         self.cluster.clock()
     }
 
-    fn clusters(&self) -> Vec<Cluster> {
+    pub(super) fn clusters(&self) -> Vec<Cluster> {
         self.state().clusters.iter().map(|(_, cluster)| cluster.clone()).collect()
     }
 
     /// From here on it runs.
-    fn begin(&self) -> Result<Option<Signals>, ManagerError> {
+    fn begin(&self) -> Result<(), ManagerError> {
         let mut state = self.state();
         if state.phase != Phase::New {
             return Err(ManagerError::AlreadyStarted);
         }
         state.phase = Phase::Running;
         state.began = self.clock().now();
-        Ok(state.signals.take())
+        Ok(())
     }
 
     /// Opens one door after the other.
@@ -278,18 +284,15 @@ impl Inner {
             return;
         }
         self.open(Door::Webhook);
+        self.open(Door::Cache);
         for cluster in self.clusters() {
             cluster.start();
         }
-        self.open(Door::Cache);
         join_all(self.clusters().iter().map(|cluster| self.listed(cluster.cache()))).await;
         self.open(Door::Other);
         self.open(Door::Warm);
         match &self.elector {
-            Some(elector) => {
-                let (inner, elector) = (self.clone(), elector.clone());
-                self.election.spawn("candidate", async move { inner.stand(&elector).await });
-            }
+            Some(elector) => self.run_for_office(elector),
             None => self.elected.cancel(),
         }
         self.elected.cancelled().await;
@@ -301,100 +304,32 @@ impl Inner {
         let served = std::mem::take(&mut self.state().served);
         let spawner = self.groups.of(Stage::Server).spawner();
         let servers = self.servers.bind(served, self.page(), self.cluster.metrics(), &spawner).await?;
-        let state = self.state();
         for server in servers {
-            self.launch(&state, server);
+            self.launch(server);
         }
         Ok(())
     }
 
-    /// The page that shows all of it, and does not keep it alive.
-    pub(super) fn page(self: &Arc<Self>) -> DebugPage {
-        let weak = || Arc::downgrade(self);
-        let (clusters, controllers, manager) = (weak(), weak(), weak());
-        DebugPage::new(self.clock())
-            .clusters(move || {
-                clusters.upgrade().map_or_else(Vec::new, |inner| inner.state().clusters.clone())
-            })
-            .controllers(move || controllers.upgrade().map_or_else(Vec::new, |inner| inner.controllers()))
-            .manager(move || manager.upgrade().map_or_else(ManagerReport::default, |inner| inner.report()))
-    }
-
-    fn report(&self) -> ManagerReport {
-        let state = self.state();
-        let report = |name: &str, stage: Stage, state: &str| RunnableReport {
-            name: name.to_owned(),
-            stage: stage.to_string(),
-            state: state.to_owned(),
-        };
-        let waiting = state.waiting.iter().map(|waiting| report(waiting.name(), waiting.stage(), "waiting"));
-        let running = Stage::ALL.into_iter().flat_map(|stage| {
-            self.groups.of(stage).running().into_iter().map(move |name| report(&name, stage, "running"))
-        });
-        let (leadership, leader, identity) = match &self.elector {
-            None => (Leadership::NoElection, None, hostname()),
-            Some(elector) => {
-                let leadership = match (self.elected.is_cancelled(), elector.fence().is_open()) {
-                    (false, _) => Leadership::Waiting,
-                    (true, true) => Leadership::Leading,
-                    (true, false) => Leadership::Lost,
-                };
-                (leadership, elector.leader(), elector.identity().to_owned())
-            }
-        };
-        ManagerReport {
-            identity,
-            uptime: self.clock().now().since(state.began),
-            leadership,
-            leader,
-            runnables: running.chain(waiting).collect(),
-        }
-    }
-
-    /// Whether it has come as far as to start what it runs; if not, what it is at.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let state = self.state();
-        match (state.phase, state.open) {
-            (Phase::New, _) => Err("it was not started".to_owned()),
-            (Phase::Stopping, _) => Err("it stops".to_owned()),
-            (Phase::Running, Some(Door::Warm | Door::Elected)) => Ok(()),
-            (Phase::Running, Some(Door::Cache)) => {
-                let missing = state.clusters.iter().flat_map(|(_, cluster)| cluster.cache().not_synced());
-                let missing: Vec<_> = missing.map(|missing| missing.to_string()).collect();
-                Err(format!("it waits for informers: {}", missing.join("; ")))
-            }
-            (Phase::Running, _) => Err("it starts".to_owned()),
-        }
-    }
-
-    /// Until informers have listed what there is. Those that are denied it wait on their own.
+    /// Until informers have listed what there is. Those that are denied it wait on their own, and those that fail for long,
+    /// if others do not.
     async fn listed(&self, cache: &InformerCache) {
+        let (mut waited, mut patience) = (Duration::ZERO, PATIENCE);
         while let Err(error) = cache.wait_for_sync(LOOK).await {
-            if error.missing().iter().all(|missing| missing.is_denied) {
-                tracing::warn!(%error, "some informers may not list what they watch, or there is no such kind; everything else starts without them");
+            let missing = error.missing();
+            let is_denied = missing.iter().all(|missing| missing.is_denied);
+            let others_listed = cache.stats().iter().any(|(_, stats)| stats.lists > 0);
+            if is_denied || (waited >= SYNC_LIMIT && others_listed) {
+                if !missing.is_empty() {
+                    tracing::warn!(missing = %list(missing), "some informers cannot list: everything else starts without them");
+                }
                 return;
             }
+            waited += LOOK;
+            if waited >= patience {
+                tracing::warn!(missing = %list(missing), "nothing else starts before informers have listed");
+                patience += REMINDER;
+            }
         }
-    }
-
-    /// Stands for election, leads, and gives the lease up when all is over.
-    async fn stand(&self, elector: &Elector) {
-        let leadership = tokio::select! {
-            biased;
-            // Who is about to end does not begin to lead.
-            () = self.stop.cancelled() => return,
-            leadership = elector.acquire() => leadership,
-        };
-        self.elected.cancel();
-        let over = self.election.cancellation();
-        let lost = tokio::select! {
-            biased;
-            () = over.cancelled() => return leadership.release().await,
-            lost = leadership.hold() => lost,
-        };
-        // At once: others may act already.
-        self.groups.of(Stage::Elected).now().cancel();
-        self.fail("leader election", lost.into());
     }
 
     /// Lets everything in that waits for this door.
@@ -408,15 +343,11 @@ impl Inner {
         state.waiting = waiting;
         let ready: Vec<Runnable> = ready;
         for runnable in ready {
-            self.launch(&state, runnable);
+            self.launch(runnable);
         }
     }
 
-    fn launch(self: &Arc<Self>, state: &State, runnable: Runnable) {
-        let begun = runnable.controller().and_then(|controller| {
-            let mut managed = state.controllers.iter().rev();
-            managed.find(|managed| managed.controller.name() == controller.name()).map(|m| m.begun.clone())
-        });
+    fn launch(self: &Arc<Self>, runnable: Runnable) {
         let group = self.groups.of(runnable.stage());
         let go = match runnable.stage() {
             Stage::Elected => self.elected.clone(),
@@ -429,13 +360,18 @@ impl Inner {
         let stage = runnable.stage();
         tracing::debug!(runnable = name, %stage, "starting");
         let run = async move {
-            let outcome =
-                AssertUnwindSafe(runnable.run(duty, begun.unwrap_or_default())).catch_unwind().await;
+            let outcome = AssertUnwindSafe(runnable.run(duty)).catch_unwind().await;
             let outcome = outcome.unwrap_or_else(|panic| {
                 Err(Error::message(format!("it panicked: {}", panic_message(&*panic))))
             });
             match (outcome, inner.upgrade()) {
-                (Ok(()), _) => tracing::debug!(runnable = name, "ended"),
+                (Ok(left_behind), inner) => {
+                    tracing::debug!(runnable = name, "ended");
+                    if let Some(inner) = inner {
+                        let behind = left_behind.into_iter().map(|part| format!("{name}: {part}"));
+                        inner.state().left_behind.extend(behind);
+                    }
+                }
                 (Err(error), Some(inner)) => inner.fail(&name, error),
                 (Err(error), None) => tracing::error!(runnable = name, %error, "a runnable failed"),
             }
@@ -444,59 +380,25 @@ impl Inner {
     }
 
     /// Something failed: all is to end.
-    fn fail(&self, runnable: &str, error: Error) {
+    pub(super) fn fail(&self, runnable: &str, error: Error) {
         tracing::error!(runnable, %error, "a runnable failed: the manager stops");
         self.state().failures.push(Failure { runnable: runnable.to_owned(), error });
         self.stop.cancel();
     }
 
-    async fn shut_down(&self) -> Result<(), ManagerError> {
-        self.state().phase = Phase::Stopping;
-        let began = self.clock().now();
-        let mut late = Vec::new();
-        for stage in [Stage::Other, Stage::Elected] {
-            late.extend(self.end(stage, began).await);
-        }
-        let clusters = self.clusters();
-        late.extend(self.end(Stage::Cache, began).await);
-        let stopped = join_all(clusters.iter().map(|cluster| cluster.cache().stop()));
-        if self.clock().timeout(self.left(began).max(LEAST), stopped).await.is_err() {
-            late.push("informers".to_owned());
-        }
-        for stage in [Stage::Webhook, Stage::Server] {
-            late.extend(self.end(stage, began).await);
-        }
-        // Nothing acts any more: the next one may.
-        let _is_logged = self.election.drain(RELEASE_LIMIT).await;
-        let _is_logged =
-            join_all(clusters.iter().map(|cluster| cluster.events().shutdown(FLUSH_LIMIT))).await;
-        let failures = std::mem::take(&mut self.state().failures);
-        if failures.is_empty() && late.is_empty() {
-            tracing::info!("the manager has stopped");
-            return Ok(());
-        }
-        Err(ManagerError::Ended { failures, left_behind: late })
+    /// Lets go of what may hold this manager itself.
+    pub(super) fn let_go(&self) {
+        let (waiting, controllers) = {
+            let mut state = self.state();
+            (std::mem::take(&mut state.waiting), std::mem::take(&mut state.controllers))
+        };
+        self.servers.forget();
+        drop((waiting, controllers));
     }
 
-    async fn end(&self, stage: Stage, began: Instant) -> Vec<String> {
-        let late = self.groups.of(stage).end(self.clock(), self.left(began), MOMENT).await;
-        if self.graceful_shutdown.is_zero() {
-            // Nobody is waited for, so that nobody is late.
-            return Vec::new();
-        }
-        for runnable in &late {
-            tracing::error!(runnable, limit = ?self.graceful_shutdown, "did not end in time, and is left behind");
-        }
-        late
-    }
-
-    /// How much time is left for a stage to end. Who comes late because of others has a little all the same.
-    fn left(&self, began: Instant) -> Duration {
-        match self.graceful_shutdown {
-            Duration::MAX => Duration::MAX,
-            Duration::ZERO => Duration::ZERO,
-            limit => limit.saturating_sub(self.clock().now().since(began)).max(LEAST),
-        }
+    /// Whether it came as far as to stand for election.
+    pub(super) fn has_stood(&self) -> bool {
+        self.state().open >= Some(Door::Warm)
     }
 
     /// The state, if something can still be added.
@@ -508,14 +410,14 @@ impl Inner {
         Ok(state)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What this machine is called, for people.
-fn hostname() -> String {
-    hostname::get().map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
+fn list(missing: &[NotSynced]) -> String {
+    let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+    missing.join("; ")
 }
 
 /// A token that says yes already.

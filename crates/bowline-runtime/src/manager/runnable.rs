@@ -36,6 +36,9 @@ impl Stage {
 /// The function is called once, when its stage starts, with a token that is cancelled when it is to end. It may end by itself
 /// whenever it likes; an error or a panic stops the manager.
 ///
+/// What it writes when it needs leadership belongs behind the fence:
+/// [`Manager::elected_client`](crate::Manager::elected_client).
+///
 /// ```
 /// use std::time::Duration;
 /// use bowline_runtime::{Manager, ManagerError, Runnable};
@@ -55,6 +58,8 @@ pub struct Runnable {
     name: String,
     stage: Stage,
     work: Work,
+    /// Cancelled as soon as it can be asked how it is.
+    begun: CancellationToken,
 }
 
 enum Work {
@@ -74,7 +79,8 @@ impl Runnable {
             let outcome = function(cancellation);
             async move { outcome.await.map_err(|error| Error::from_box(error.into())) }.boxed()
         };
-        Self { name: name.into(), stage: Stage::Elected, work: Work::Function(Box::new(work)) }
+        let (name, work) = (name.into(), Work::Function(Box::new(work)));
+        Self { name, stage: Stage::Elected, work, begun: CancellationToken::new() }
     }
 
     /// It runs on every replica, whichever leads.
@@ -118,27 +124,31 @@ impl Runnable {
         }
     }
 
-    /// Runs it until it ends. Calls `begun` as soon as it can be asked how it is.
-    pub(super) async fn run(self, duty: Duty, begun: CancellationToken) -> Result<(), Error> {
+    /// Cancelled as soon as it can be asked how it is.
+    pub(super) fn begun(&self) -> &CancellationToken {
+        &self.begun
+    }
+
+    /// Runs it until it ends. Gives the names of parts that could not be ended.
+    pub(super) async fn run(self, duty: Duty) -> Result<Vec<String>, Error> {
         match self.work {
             Work::Function(function) => {
-                begun.cancel();
+                self.begun.cancel();
                 tokio::select! {
                     biased;
-                    () = duty.now.cancelled() => Ok(()),
-                    outcome = function(duty.stop) => outcome,
+                    () = duty.now.cancelled() => Ok(Vec::new()),
+                    outcome = function(duty.stop) => outcome.map(|()| Vec::new()),
                 }
             }
             Work::Controller(controller) => {
                 let mut run = std::pin::pin!(controller.run_managed(duty));
                 let first = futures::poll!(run.as_mut());
-                begun.cancel();
+                self.begun.cancel();
                 let ended = match first {
                     std::task::Poll::Ready(ended) => ended,
                     std::task::Poll::Pending => run.await,
                 };
-                // What was left undone, the controller has logged.
-                Ok(ended.map(drop)?)
+                Ok(ended?.left_behind().to_vec())
             }
         }
     }
@@ -147,7 +157,8 @@ impl Runnable {
 impl From<Controller> for Runnable {
     fn from(controller: Controller) -> Self {
         let stage = if controller.needs_leadership() { Stage::Elected } else { Stage::Other };
-        Self { name: format!("controller {}", controller.name()), stage, work: Work::Controller(controller) }
+        let (name, work) = (format!("controller {}", controller.name()), Work::Controller(controller));
+        Self { name, stage, work, begun: CancellationToken::new() }
     }
 }
 

@@ -9,7 +9,7 @@ use bowline_clock::Spawner;
 use super::lifecycle::Inner;
 use super::runnable::{Runnable, Stage};
 use crate::Metrics;
-use crate::controller::Controller;
+use crate::controller::{Controller, WaitingFor};
 use crate::debug::DebugPage;
 use crate::health::{Checks, HealthServer, Reason};
 use crate::leader_election::Elector;
@@ -93,16 +93,25 @@ impl Servers {
         Ok(runnables)
     }
 
+    /// Nothing is checked any more.
+    pub(super) fn forget(&self) {
+        for checks in [&self.liveness, &self.readiness] {
+            checks.names().iter().for_each(|name| checks.remove(name));
+        }
+    }
+
     /// From now on, what this controller waits for keeps the process from being ready.
-    pub(super) fn check_controller(&self, controller: &Controller) {
-        let name = format!("controller-{}", controller.name());
+    pub(super) fn check_controller(&self, cluster: Option<&str>, controller: &Controller) {
+        let name = match cluster {
+            None => format!("controller-{}", controller.name()),
+            Some(cluster) => format!("controller-{cluster}-{}", controller.name()),
+        };
         let controller = controller.clone();
         self.readiness.add(name, move || std::future::ready(controller_check(&controller)));
     }
 }
 
 fn serving(name: &str, bound: Bound) -> Runnable {
-    tracing::info!(address = %bound.address(), "the {name} listens");
     let serve = |stop| async move {
         bound.serve(stop).await;
         Ok::<_, std::convert::Infallible>(())
@@ -111,7 +120,8 @@ fn serving(name: &str, bound: Bound) -> Runnable {
 }
 
 fn controller_check(controller: &Controller) -> Result<(), Reason> {
-    let waiting: Vec<_> = controller.waiting_for().iter().map(ToString::to_string).collect();
+    // Anybody may probe: what the server says is for the log and the debug page.
+    let waiting: Vec<_> = controller.waiting_for().iter().map(WaitingFor::brief).collect();
     if waiting.is_empty() {
         return Ok(());
     }

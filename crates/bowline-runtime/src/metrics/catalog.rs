@@ -70,14 +70,14 @@ impl Writer<'_, '_> {
             "Total number of reconciliations per controller",
             MetricType::Counter,
             |name, metrics, family| {
-                for (result, counter) in [
-                    ("error", &metrics.failures),
-                    ("requeue", &metrics.requeues),
-                    ("requeue_after", &metrics.requeues_after),
-                    ("success", &metrics.successes),
+                for (result, count) in [
+                    ("error", metrics.failures.get()),
+                    ("requeue", metrics.requeues.get()),
+                    ("requeue_after", metrics.requeues_after.get()),
+                    ("success", metrics.successes()),
                 ] {
                     let labels = [("controller", name), ("result", result)];
-                    family.counter(&labels, counter.get())?;
+                    family.counter(&labels, count)?;
                 }
                 Ok(())
             },
@@ -105,7 +105,7 @@ impl Writer<'_, '_> {
             "Length of time per reconciliation per controller",
             MetricType::Histogram,
             |name, metrics, family| {
-                family.of(&[("controller", name)], |encoder| metrics.time.encode(encoder))
+                family.of(&[("controller", name)], |encoder| metrics.time().encode(encoder))
             },
         )?;
         self.family(
@@ -118,7 +118,9 @@ impl Writer<'_, '_> {
             "controller_runtime_active_workers",
             "Number of currently used workers per controller",
             MetricType::Gauge,
-            |name, metrics, family| family.gauge(&[("controller", name)], metrics.active.get()),
+            |name, metrics, family| {
+                family.gauge(&[("controller", name)], i64::try_from(metrics.active()).unwrap_or(i64::MAX))
+            },
         )?;
         self.family(
             "bowline_reconcile_triggers",

@@ -1,12 +1,14 @@
 //! What one controller counts. Resolved once, when the controller is built: a reconcile looks nothing up.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::histogram::Histogram;
+use super::histogram::{Histogram, add_alone};
 use super::queue::QueueMetrics;
 use crate::Cause;
 use crate::trigger::{Causes, Origin};
@@ -35,7 +37,6 @@ pub(super) const OTHERS: &str = "exceeded_cardinality_limit";
 
 /// What one controller counts.
 pub(crate) struct ControllerMetrics {
-    pub(crate) successes: Counter,
     pub(crate) failures: Counter,
     pub(crate) requeues: Counter,
     pub(crate) requeues_after: Counter,
@@ -43,15 +44,22 @@ pub(crate) struct ControllerMetrics {
     pub(crate) terminal_errors: Counter,
     pub(crate) panics: Counter,
     pub(crate) timeouts: Counter,
-    pub(crate) time: Histogram,
     pub(crate) concurrency: Gauge,
-    pub(crate) active: Gauge,
     pub(crate) queue: Arc<QueueMetrics>,
     /// 1 from start to end.
     pub(crate) running: Gauge,
     /// 1 while it reconciles.
     pub(crate) ready: Gauge,
     sources: Mutex<BTreeMap<Box<str>, SourceMetrics>>,
+    workers: Mutex<Vec<Arc<WorkerMetrics>>>,
+}
+
+/// What one worker counts with each reconcile. Nobody else writes it: so workers are not in each other's way, and to count
+/// is no more than to store.
+pub(crate) struct WorkerMetrics {
+    successes: AtomicU64,
+    time: Histogram,
+    is_active: AtomicBool,
 }
 
 /// What is counted of one source.
@@ -64,7 +72,6 @@ pub(super) struct SourceMetrics {
 impl ControllerMetrics {
     pub(super) fn new() -> Self {
         Self {
-            successes: Counter::default(),
             failures: Counter::default(),
             requeues: Counter::default(),
             requeues_after: Counter::default(),
@@ -72,28 +79,85 @@ impl ControllerMetrics {
             terminal_errors: Counter::default(),
             panics: Counter::default(),
             timeouts: Counter::default(),
-            time: Histogram::new(RECONCILE_BOUNDS),
             concurrency: Gauge::default(),
-            active: Gauge::default(),
             queue: Arc::new(QueueMetrics::new()),
             running: Gauge::default(),
             ready: Gauge::default(),
             sources: Mutex::default(),
+            workers: Mutex::default(),
         }
+    }
+
+    /// Where one worker counts. What a worker that is gone counted is not lost: the next one goes on with it.
+    pub(crate) fn worker(&self) -> Arc<WorkerMetrics> {
+        let mut workers = lock(&self.workers);
+        if let Some(free) = workers.iter().find(|worker| Arc::strong_count(worker) == 1) {
+            return free.clone();
+        }
+        let new = Arc::new(WorkerMetrics::new());
+        workers.push(new.clone());
+        new
+    }
+
+    /// Reconciles that did what they were to do.
+    pub(crate) fn successes(&self) -> u64 {
+        lock(&self.workers).iter().map(|worker| worker.successes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many workers are busy.
+    pub(crate) fn active(&self) -> usize {
+        lock(&self.workers).iter().filter(|worker| worker.is_active.load(Ordering::Relaxed)).count()
+    }
+
+    /// How long reconciles took.
+    pub(super) fn time(&self) -> Histogram {
+        let time = Histogram::new(RECONCILE_BOUNDS);
+        for worker in lock(&self.workers).iter() {
+            time.add(&worker.time);
+        }
+        time
     }
 
     /// A source that is counted here. Watches come and go under names that somebody thinks of, so beyond so many they
     /// are counted as one.
     pub(crate) fn origin(&self, name: &str) -> Arc<Origin> {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = lock(&self.sources);
         let is_told_apart = sources.contains_key(name) || sources.len() < SOURCES;
         let metrics = sources.entry(if is_told_apart { name } else { OTHERS }.into()).or_default();
         Origin::new(name, metrics.triggers.clone(), metrics.panics.clone())
     }
 
     pub(super) fn sources(&self) -> BTreeMap<Box<str>, SourceMetrics> {
-        self.sources.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.sources).clone()
     }
+}
+
+impl WorkerMetrics {
+    fn new() -> Self {
+        Self {
+            successes: AtomicU64::new(0),
+            time: Histogram::new(RECONCILE_BOUNDS),
+            is_active: AtomicBool::new(false),
+        }
+    }
+
+    /// A reconcile did what it was to do.
+    pub(crate) fn succeeded(&self) {
+        add_alone(&self.successes, 1);
+    }
+
+    /// A reconcile took so long, however it ended.
+    pub(crate) fn took(&self, time: Duration) {
+        self.time.observe_alone(time);
+    }
+
+    pub(crate) fn set_active(&self, is_active: bool) {
+        self.is_active.store(is_active, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl SourceMetrics {

@@ -22,11 +22,33 @@ impl Histogram {
 
     #[inline]
     pub(crate) fn observe(&self, duration: Duration) {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        // Most are short, so that this is found at once.
-        let bucket = self.bounds.iter().position(|bound| nanos <= *bound).unwrap_or(self.bounds.len());
+        let (bucket, nanos) = self.place(duration);
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// The same, for who is the only one to observe here: what others observe meanwhile may be lost.
+    #[inline]
+    pub(crate) fn observe_alone(&self, duration: Duration) {
+        let (bucket, nanos) = self.place(duration);
+        add_alone(&self.buckets[bucket], 1);
+        add_alone(&self.sum, nanos);
+    }
+
+    /// The bucket of a duration, and how long it is.
+    #[inline]
+    fn place(&self, duration: Duration) -> (usize, u64) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        // Most are short, so that this is found at once.
+        (self.bounds.iter().position(|bound| nanos <= *bound).unwrap_or(self.bounds.len()), nanos)
+    }
+
+    /// Adds what another one counted, which has the same bounds.
+    pub(crate) fn add(&self, other: &Self) {
+        for (bucket, more) in self.buckets.iter().zip(&other.buckets) {
+            bucket.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.sum.fetch_add(other.sum.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "seconds need no more digits than these have")]
@@ -39,4 +61,10 @@ impl Histogram {
         let sum = seconds(self.sum.load(Ordering::Relaxed));
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
+}
+
+/// Adds to what nobody else writes: a fraction of what it costs where somebody might.
+#[inline]
+pub(super) fn add_alone(to: &AtomicU64, more: u64) {
+    to.store(to.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
 }

@@ -120,6 +120,11 @@ impl Metrics for Sink {
         self.depth.change(priority, 1);
     }
 
+    fn added_many(&self, priority: i32, count: usize) {
+        self.metrics.adds.inc_by(count as u64);
+        self.depth.change(priority, i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     fn raised(&self, from: i32, to: i32) {
         self.depth.change(from, -1);
         self.depth.change(to, 1);

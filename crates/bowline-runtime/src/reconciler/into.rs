@@ -53,7 +53,7 @@ pub(crate) trait Execute: Send + Sync + 'static {
         &self,
         bound: &Self::Bound,
         context: Context,
-        request: Request,
+        request: &Request,
     ) -> impl Future<Output = Result<Option<Action>, BoxError>> + Send;
 }
 
@@ -80,8 +80,13 @@ impl<R: Reconciler> Execute for ByRequest<R> {
         Ok(())
     }
 
-    async fn execute(&self, (): &(), context: Context, request: Request) -> Result<Option<Action>, BoxError> {
-        self.0.reconcile(context, request).await.map(Some).map_err(Into::into)
+    async fn execute(
+        &self,
+        (): &(),
+        context: Context,
+        request: &Request,
+    ) -> Result<Option<Action>, BoxError> {
+        self.0.reconcile(context, request.clone()).await.map(Some).map_err(Into::into)
     }
 }
 
@@ -106,7 +111,7 @@ where
         &self,
         (informer, client): &Self::Bound,
         context: Context,
-        request: Request,
+        request: &Request,
     ) -> Result<Option<Action>, BoxError> {
         let Some(object) = client.find_in(informer, request.key()).await? else { return Ok(None) };
         self.reconciler.reconcile(context, object).await.map(Some).map_err(Into::into)

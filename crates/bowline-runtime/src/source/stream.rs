@@ -146,7 +146,11 @@ async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, feed: &mut
             let turn = match &mut *objects {
                 Objects::Channel { receiver, taken } => {
                     receiver.poll_recv_many(cx, taken, TURN).map(|count| {
-                        taken.drain(..).for_each(|object| feed.take(&Change::generic(&object)));
+                        // Looked at where they lie: objects are large.
+                        for object in &*taken {
+                            feed.take(&Change::generic(object));
+                        }
+                        taken.clear();
                         count > 0
                     })
                 }

@@ -297,6 +297,24 @@ fn streams_and_functions_are_sources() {
 }
 
 #[test]
+fn a_function_may_ask_for_more_objects_at_once_than_the_queue_is_told_of() {
+    const MANY: usize = 1100;
+    World::run(12, |world| async move {
+        let function = source::function("finder", |mut sink: source::Sink<ConfigMap>| async move {
+            sink.requests((0..MANY).map(|number| Request::new("default", &format!("{number:04}"))));
+        });
+        let builder = Controller::builder(&world.cluster)
+            .named("many")
+            .watches(Watch::new(function, handler::object()));
+        let (_controller, notes) = written_down(builder).await;
+        world.settle().await;
+        let expected: Vec<_> = (0..MANY).map(|number| format!("default/{number:04}")).collect();
+        assert_eq!(notes.requests(), expected);
+        assert!(notes.triggers().iter().all(|triggers| triggers == "finder signalled"));
+    });
+}
+
+#[test]
 fn kinds_may_be_watched_dynamically_by_metadata_alone_or_on_another_cluster() {
     World::run(11, |world| async move {
         let resource = ApiResource::erase::<ConfigMap>(&());

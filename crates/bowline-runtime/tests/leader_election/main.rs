@@ -1,5 +1,8 @@
 //! Leader election on the embedded server, on simulated time: who leads, from when to when, and what the fence lets pass.
 
+mod hooks;
+mod stop;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,6 +31,16 @@ struct Server {
     write: Arc<Mutex<Option<(Clock, Duration)>>>,
     /// When set, requests may take seconds.
     slow: Arc<Mutex<Option<Clock>>>,
+    pace: Arc<Mutex<Option<Pace>>>,
+}
+
+/// How long requests of a kind take until they are looked at, and after they were committed.
+#[derive(Clone)]
+struct Pace {
+    clock: Clock,
+    verb: Verb,
+    before: Duration,
+    after: Duration,
 }
 
 impl Hook for Server {
@@ -35,6 +48,9 @@ impl Hook for Server {
         Box::pin(async move {
             self.calls.lock().expect("nobody panics with it").push(format!("{:?}", call.verb));
             self.dawdle().await;
+            if let Some(pace) = self.pace_of(call) {
+                pace.clock.sleep(pace.before).await;
+            }
             match call.verb {
                 Verb::Get => self.is_lost.store(false, Ordering::SeqCst),
                 Verb::Update if self.is_lost.load(Ordering::SeqCst) => {
@@ -53,9 +69,12 @@ impl Hook for Server {
         })
     }
 
-    fn committed<'a>(&'a self, _: &'a Call) -> HookFuture<'a, Verdict> {
+    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
         Box::pin(async move {
             self.dawdle().await;
+            if let Some(pace) = self.pace_of(call) {
+                pace.clock.sleep(pace.after).await;
+            }
             Verdict::Proceed
         })
     }
@@ -67,6 +86,15 @@ impl Server {
         if let Some(clock) = slow.filter(|clock| clock.rng().range(0..3) == 0) {
             clock.sleep(Duration::from_millis(clock.rng().range(0..6900))).await;
         }
+    }
+
+    fn pace_of(&self, call: &Call) -> Option<Pace> {
+        self.pace.lock().expect("nobody panics with it").clone().filter(|pace| pace.verb == call.verb)
+    }
+
+    fn set_pace(&self, clock: &Clock, verb: Verb, before: Duration, after: Duration) {
+        *self.pace.lock().expect("nobody panics with it") =
+            Some(Pace { clock: clock.clone(), verb, before, after });
     }
 
     fn take_calls(&self) -> Vec<String> {
@@ -86,6 +114,10 @@ fn candidate(client: &Client, clock: &Clock, identity: &str) -> Elector {
         .identity(identity)
         .build(client.clone(), clock)
         .expect("defaults are valid")
+}
+
+async fn holder(client: &Client) -> Option<String> {
+    lease(client).await.spec.and_then(|spec| spec.holder_identity)
 }
 
 async fn lease(client: &Client) -> Lease {
@@ -151,8 +183,7 @@ fn a_lease_that_is_not_to_be_released_stays() {
             .build(client.clone(), &clock)
             .unwrap();
         elector.acquire().await.release().await;
-        let holder = lease(&client).await.spec.and_then(|spec| spec.holder_identity);
-        assert_eq!((holder.as_deref(), elector.fence().is_open()), (Some("a"), false));
+        assert_eq!((holder(&client).await.as_deref(), elector.fence().is_open()), (Some("a"), false));
     });
 }
 

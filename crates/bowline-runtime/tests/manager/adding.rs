@@ -1,9 +1,13 @@
 //! What is added late, twice, or where it does not belong.
 
-use bowline_runtime::{Cluster, Controller, ManagerError};
+use std::sync::Arc;
+
+use bowline_runtime::{
+    Action, Cluster, Context, Controller, Manager, ManagerError, Request, Runnable, Stage,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
-use crate::world::World;
+use crate::world::{SECOND, World};
 
 #[test]
 fn what_is_added_late_starts_at_once() {
@@ -105,5 +109,88 @@ fn a_controller_of_a_cluster_that_nobody_starts_is_refused() {
         world.until("it is reconciled", || world.record.has("foreign reconciles a")).await;
         manager.stop();
         start.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_controller_is_added_where_it_belongs() {
+    World::run(1, |world| async move {
+        let manager = world.replica("a");
+        let build = |name: &str, needs_leadership| {
+            let builder = manager.controller::<ConfigMap>().named(name).needs_leadership(needs_leadership);
+            builder.build(world.reconciler("maps")).unwrap()
+        };
+        for (name, needs_leadership, stage) in [("a", true, Stage::Other), ("b", false, Stage::Elected)] {
+            let error =
+                manager.add(Runnable::from(build(name, needs_leadership)).in_stage(stage)).unwrap_err();
+            assert!(error.to_string().contains("say with `needs_leadership`"), "{error}");
+        }
+    });
+}
+
+#[test]
+fn what_needs_leadership_can_write_behind_the_fence() {
+    World::run(1, |world| async move {
+        let manager = world.replica("a");
+        let map = |name: &str| {
+            serde_json::from_value::<ConfigMap>(
+                serde_json::json!({"metadata": {"name": name, "namespace": "default"}}),
+            )
+        };
+        assert!(manager.elected_client().create(&map("too-early").unwrap()).await.is_err());
+        manager.client().create(&map("unfenced").unwrap()).await.unwrap();
+        let start = world.start(&manager);
+        manager.elected().await;
+        manager.elected_client().create(&map("fenced").unwrap()).await.unwrap();
+        manager.stop();
+        start.await.unwrap().unwrap();
+        assert!(manager.elected_client().create(&map("too-late").unwrap()).await.is_err());
+    });
+}
+
+#[test]
+fn the_end_of_the_scope_stops_the_manager_in_order() {
+    World::run(1, |world| async move {
+        let outer = world.scope.scope("outer");
+        let election = bowline_runtime::leader_election::LeaderElection::new("default", "operator");
+        let manager = Manager::builder(&outer.spawner(), world.client.clone()).leader_election(election);
+        let manager = manager.build().unwrap();
+        let (clock, fence) = (world.clock.clone(), manager.elector().unwrap().fence().clone());
+        let record = world.record.clone();
+        manager
+            .add(Runnable::new("slow", move |cancelled| async move {
+                cancelled.cancelled().await;
+                clock.sleep(5 * SECOND).await;
+                record.add(format!("leads at its end: {}", fence.is_open()));
+                Ok::<_, std::io::Error>(())
+            }))
+            .unwrap();
+        let start = world.start(&manager);
+        manager.elected().await;
+        world.settle().await;
+        assert!(outer.drain(20 * SECOND).await.is_clean());
+        start.await.unwrap().unwrap();
+        assert_eq!(world.record.lines(), ["leads at its end: true"]);
+    });
+}
+
+#[test]
+fn a_manager_that_its_own_runnables_hold_is_let_go_when_it_has_stopped() {
+    World::run(1, |world| async move {
+        let kept = Arc::new(());
+        let manager = world.builder().keep(kept.clone()).build().unwrap();
+        let held = manager.clone();
+        let reconcile = move |_: Context, _: Request| {
+            let _manager = held.clone();
+            async { Ok::<_, std::io::Error>(Action::done()) }
+        };
+        manager.controller::<ConfigMap>().run(reconcile).unwrap();
+        let start = world.start(&manager);
+        manager.ready().await.unwrap();
+        manager.stop();
+        start.await.unwrap().unwrap();
+        drop(manager);
+        world.settle().await;
+        assert_eq!(Arc::strong_count(&kept), 1);
     });
 }

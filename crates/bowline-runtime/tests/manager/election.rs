@@ -1,12 +1,13 @@
 //! Who acts: one replica, behind its fence, warmed up before.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_apiserver::Verb;
+use bowline_cache::ObjectKey;
 use bowline_runtime::leader_election::{FenceClosed, LeaderElection};
-use bowline_runtime::{Action, Cluster, Context, Manager, ManagerError, Request, Runnable};
+use bowline_runtime::{Action, Client, Cluster, Context, Manager, ManagerError, Request, Runnable};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -106,8 +107,11 @@ fn lose_the_lease(cluster: impl FnOnce(&Manager, &World) -> Cluster) {
         let manager = world.replica("a");
         let cluster = cluster(&manager, &world);
         let record = world.record.clone();
+        let kept = Arc::new(Mutex::new(None));
+        let keep = kept.clone();
         let reconcile = move |ctx: Context, request: Request| {
             let record = record.clone();
+            *keep.lock().expect("nobody panics with it") = Some(ctx.client().clone());
             async move {
                 record.add("begins");
                 let _dropped = Dropped(record.clone());
@@ -141,6 +145,11 @@ fn lose_the_lease(cluster: impl FnOnce(&Manager, &World) -> Cluster) {
         assert!(error.to_string().contains("leader election lost: default/operator"), "{error}");
         assert!(error.to_string().contains("no leases today"), "{error}");
         let writes = map_writes(&world);
+        // Somebody kept what the reconciler wrote with.
+        let client: Client = kept.lock().expect("nobody panics with it").take().expect("it ran");
+        let map = client.live().get::<ConfigMap>(&ObjectKey::new("default", "a")).await.expect("reads pass");
+        let error = client.update(&ConfigMap::clone(&map)).await.expect_err("writes do not");
+        assert!(is_fenced(&error), "{error}");
         world.clock.sleep(60 * SECOND).await;
         assert_eq!(map_writes(&world), writes);
         let lines = world.record.lines();
@@ -304,6 +313,7 @@ fn at_no_time_do_two_replicas_act() {
         World::run(seed, |world| async move {
             let acting = Arc::new(AtomicUsize::new(0));
             let runs = Arc::new(AtomicUsize::new(0));
+            let violations = Arc::new(AtomicUsize::new(0));
             for number in 0..5 {
                 world.create(&format!("map-{number}")).await;
             }
@@ -311,11 +321,10 @@ fn at_no_time_do_two_replicas_act() {
             let mut replicas = Vec::new();
             for round in 0..12 {
                 let manager = world.replica(&format!("replica-{round}"));
-                let (acting, runs) = (acting.clone(), runs.clone());
+                let (acting, runs, violations) = (acting.clone(), runs.clone(), violations.clone());
                 let reconcile = move |ctx: Context, _: Request| {
-                    let (acting, runs) = (acting.clone(), runs.clone());
+                    let (runs, inside) = (runs.clone(), Inside::enter(&acting, &violations));
                     async move {
-                        let inside = Inside::enter(acting, seed);
                         runs.fetch_add(1, Ordering::SeqCst);
                         ctx.clock().sleep(SECOND / 5).await;
                         drop(inside);
@@ -351,6 +360,7 @@ fn at_no_time_do_two_replicas_act() {
                 assert!(ended.is_ok() || ended.is_err_and(|error| error.is_leadership_lost()), "seed {seed}");
             }
             assert!(runs.load(Ordering::SeqCst) > 0, "seed {seed}: nothing happened");
+            assert_eq!(violations.load(Ordering::SeqCst), 0, "seed {seed}: two replicas acted");
         });
     }
 }
@@ -359,10 +369,11 @@ fn at_no_time_do_two_replicas_act() {
 struct Inside(Arc<AtomicUsize>);
 
 impl Inside {
-    fn enter(acting: Arc<AtomicUsize>, seed: u64) -> Self {
-        // One worker each: two inside are two replicas.
-        assert_eq!(acting.fetch_add(1, Ordering::SeqCst), 0, "seed {seed}: two replicas act");
-        Self(acting)
+    fn enter(acting: &Arc<AtomicUsize>, violations: &AtomicUsize) -> Self {
+        // One worker each: two inside are two replicas. A panic in a reconcile would be caught.
+        let others = acting.fetch_add(1, Ordering::SeqCst);
+        violations.fetch_add(others, Ordering::SeqCst);
+        Self(acting.clone())
     }
 }
 

@@ -93,7 +93,7 @@ fn the_lease_is_renewed_while_what_needs_it_ends() {
         manager
             .add(Runnable::new("slow", move |cancelled| async move {
                 cancelled.cancelled().await;
-                clock.sleep(25 * SECOND).await;
+                clock.sleep(22 * SECOND).await;
                 record.add(format!("leads at its end: {}", fence.is_open()));
                 Ok::<_, std::io::Error>(())
             }))
@@ -122,7 +122,8 @@ fn what_ignores_its_cancellation_is_named_and_left_behind() {
         let error = start.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), "did not end in time: deaf");
         let took = world.clock.now().since(began);
-        assert!(took >= 30 * SECOND && took < 36 * SECOND, "{took:?}");
+        // The last five seconds are for what comes after.
+        assert!(took >= 25 * SECOND && took < 30 * SECOND, "{took:?}");
         assert!(world.record.has("polite ends") && world.record.has("server ends"));
     });
 }

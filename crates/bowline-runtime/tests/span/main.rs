@@ -50,7 +50,7 @@ fn what_is_logged_is_inside_of_the_span_that_was_given() {
     let line = |said: &str| text.lines().find(|line| line.contains(said)).unwrap_or_default().to_owned();
     assert!(line("in a runnable").contains("region=\"north\""), "{text}");
     assert!(line("in a reconcile").contains("region=\"north\""), "{text}");
-    assert!(line("in a reconcile").contains("controller=\"configmap\""), "{text}");
+    assert!(line("in a reconcile").contains("controller=configmap"), "{text}");
 }
 
 /// What was logged.

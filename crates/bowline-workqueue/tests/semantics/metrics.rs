@@ -124,6 +124,61 @@ fn durations_are_from_add_to_hand_out_and_from_hand_out_to_done() {
 }
 
 #[test]
+fn a_run_that_ends_with_the_wait_for_the_next_ends_when_the_worker_says() {
+    simulate(|clock| async move {
+        let (queue, recorder) = observed(&clock);
+        queue.add("a");
+        queue.add("b");
+        clock.sleep(SECOND).await;
+        let item = queue.get().await.unwrap();
+        assert_eq!(item.since(), Some(clock.now()));
+        clock.sleep(SECOND * 2).await;
+        let ended = clock.now();
+        clock.sleep(SECOND * 4).await;
+        let item = item.done_and_get(ended).await.unwrap();
+        assert_eq!((*item.key(), item.since()), ("b", Some(ended)));
+        // Nothing is in line: the next begins when it comes.
+        let wait = item.done_and_get(clock.now());
+        let scope = clock.scope("adder");
+        let (adder, later) = (queue.clone(), clock.clone());
+        scope.spawn("adder", async move {
+            later.sleep(SECOND).await;
+            adder.add("c");
+        });
+        assert_eq!(wait.await.unwrap().since(), Some(clock.now()));
+        let totals = recorder.0.lock().unwrap();
+        assert_eq!(totals.waited, [SECOND, SECOND * 3, Duration::ZERO]);
+        assert_eq!(totals.worked, [SECOND * 2, SECOND * 4, Duration::ZERO]);
+    });
+}
+
+#[test]
+fn a_queue_without_metrics_does_not_say_when_a_key_was_handed_out() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock);
+        queue.add("a");
+        assert_eq!(queue.try_get().unwrap().since(), None);
+    });
+}
+
+#[test]
+fn keys_that_are_added_together_count_one_by_one() {
+    simulate(|clock| async move {
+        let (queue, recorder) = observed(&clock);
+        let low = || Add::default().priority(-1);
+        queue.add_all([
+            ("a", Add::default()),
+            ("b", Add::default()),
+            ("a", Add::default()),
+            ("c", low()),
+            ("d", low()),
+        ]);
+        assert_eq!(recorder.depth(), [(-1, 2), (0, 2)]);
+        assert_eq!(recorder.0.lock().unwrap().adds, 4);
+    });
+}
+
+#[test]
 fn retries_count_every_delayed_or_rate_limited_add() {
     simulate(|clock| async move {
         let (queue, recorder) = observed(&clock);

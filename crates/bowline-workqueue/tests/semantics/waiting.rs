@@ -189,3 +189,55 @@ fn a_future_that_sits_on_a_wake_up_costs_one_and_no_more() {
         }
     });
 }
+
+#[test]
+fn a_worker_that_ends_a_run_with_its_wait_gets_the_next_key_and_its_own_again() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        queue.add("b");
+        let item = queue.get().await.unwrap();
+        queue.add("a");
+        let item = item.done_and_get(clock.now()).await.unwrap();
+        assert_eq!(*item.key(), "b");
+        let item = item.done_and_get(clock.now()).await.unwrap();
+        assert_eq!(*item.key(), "a");
+        queue.shutdown();
+        assert!(item.done_and_get(clock.now()).await.is_none());
+        assert_eq!(queue.stats().processing, 0);
+    });
+}
+
+#[test]
+fn a_wait_that_is_dropped_before_it_began_ends_the_run_all_the_same() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        queue.add("a");
+        drop(queue.get().await.unwrap().done_and_get(clock.now()));
+        assert_eq!(queue.stats().processing, 0);
+        queue.add("a");
+        assert_eq!(work_off(&queue), ["a"]);
+    });
+}
+
+#[test]
+fn a_worker_that_has_to_give_way_has_ended_its_run() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<u32>::new(clock.clone());
+        for key in 0..1000 {
+            queue.add(key);
+        }
+        let mut next = Box::pin(queue.get());
+        let served = std::future::poll_fn(|cx| {
+            let mut served = 0;
+            while let std::task::Poll::Ready(item) = next.as_mut().poll(cx) {
+                served += 1;
+                next.set(item.unwrap().done_and_get(clock.now()));
+            }
+            std::task::Poll::Ready(served)
+        });
+        let served = served.await;
+        assert!((1..1000).contains(&served), "{served}: it gives way before all is done");
+        assert_eq!(queue.stats().processing, 0);
+    });
+}
