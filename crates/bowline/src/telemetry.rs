@@ -47,6 +47,7 @@ reconciler makes are its children."
 mod directives;
 mod fields;
 mod lines;
+mod records;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "opentelemetry")]
@@ -57,15 +58,14 @@ use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 
 use tracing::Dispatch;
-use tracing::level_filters::LevelFilter;
 #[cfg(feature = "args")]
 use tracing::subscriber::NoSubscriber;
-use tracing_log::{AsLog as _, LogTracer};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use directives::Directives;
 use lines::Lines;
+use records::Records;
 
 /// What is logged, and how.
 #[derive(Clone, Debug)]
@@ -139,8 +139,7 @@ pub enum TelemetryError {
 pub fn init(options: &Options) -> Result<Telemetry, TelemetryError> {
     let (dispatch, telemetry) = dispatch(options)?;
     tracing::dispatcher::set_global_default(dispatch).map_err(|_| TelemetryError::AlreadySet)?;
-    // A program may have a logger of its own. That is left alone.
-    let _ = LogTracer::init_with_filter(LevelFilter::current().as_log());
+    Records::new(options.level.parse()?).install();
     Ok(telemetry)
 }
 
