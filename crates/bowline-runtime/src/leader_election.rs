@@ -24,6 +24,9 @@ pub use leadership::{Leadership, Lost};
 /// How much a pause between two tries may grow, at random, so that candidates do not all come at once.
 const JITTER: f64 = 1.2;
 
+/// The longest duration that the object of a lease can hold: a positive `i32` of seconds.
+const LONGEST: Duration = Duration::from_secs(i32::MAX.unsigned_abs() as u64);
+
 /// Who stands for election, for what, and how patiently. Made by [`LeaderElection::new`], used by
 /// [`build`](LeaderElection::build).
 #[derive(Clone, Debug)]
@@ -76,6 +79,14 @@ pub enum ElectionError {
         /// The duration of the lease.
         lease: Duration,
     },
+    /// A lease's duration is 32 bits wide in its object: others would believe in a shorter one.
+    #[error("leader election {election}: the lease duration ({lease:?}) must be no longer than {LONGEST:?}")]
+    TooLong {
+        /// The lease, as `namespace/name`.
+        election: String,
+        /// The duration of the lease.
+        lease: Duration,
+    },
     /// Nobody could tell candidates apart, or find the lease.
     #[error("leader election: {what} must not be empty")]
     Empty {
@@ -106,6 +117,9 @@ impl LeaderElection {
 
     /// How long others wait after the last renewal that they saw before they take over. Default: 15 s. Its object holds
     /// whole seconds; fractions are rounded up there.
+    ///
+    /// When a leader dies, another one leads no later than this, 1.4 retry periods and three requests after the last renewal:
+    /// it looks at the lease each 1.2 retry periods, and comes up to 0.2 of one after its end.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.lease_duration = duration;
         self
@@ -158,10 +172,15 @@ impl LeaderElection {
         if lease < Duration::from_secs(1) || retry.is_zero() {
             return Err(ElectionError::TooShort { election, lease });
         }
+        if lease > LONGEST {
+            return Err(ElectionError::TooLong { election, lease });
+        }
         if lease <= renew {
             return Err(ElectionError::LeaseNotLongerThanRenewal { election, lease, renew });
         }
-        if renew <= retry.mul_f64(JITTER) {
+        // What does not fit into a duration is longer than any.
+        let pause = Duration::try_from_secs_f64(retry.as_secs_f64() * JITTER).unwrap_or(Duration::MAX);
+        if renew <= pause {
             return Err(ElectionError::RenewalNotLongerThanRetries { election, renew, retry });
         }
         Ok(())

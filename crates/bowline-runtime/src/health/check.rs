@@ -115,6 +115,15 @@ impl Checks {
         self.lock().keys().cloned().collect()
     }
 
+    /// Runs all, and gives those that fail, with why: for who waits until all is well, in the same process.
+    pub async fn failing(&self, clock: &Clock) -> Vec<(String, Reason)> {
+        let failed = |(name, outcome)| match outcome {
+            Outcome::Failed(reason) => Some((name, reason)),
+            Outcome::Passed | Outcome::Excluded => None,
+        };
+        self.run(clock, |_| false).await.into_iter().filter_map(failed).collect()
+    }
+
     /// Runs all but some, and says how each ended. With no checks there is one that passes.
     pub(super) async fn run(
         &self,

@@ -4,14 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use bowline_clock::Simulation;
 
-use crate::{Logged, SECOND, candidate, holder, world};
+use crate::{SECOND, candidate, holder, logged, world};
 
 #[test]
 fn hooks_that_panic_are_logged_by_name_and_end_nothing() {
-    let logged = Logged::default();
-    let writer = logged.clone();
-    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(lines, || {
+    let logged = logged(|| {
         Simulation::new(30).run(|clock| async move {
             let (_, client) = world(&clock);
             let was_open: Arc<Mutex<Vec<bool>>> = Arc::default();
@@ -32,7 +29,6 @@ fn hooks_that_panic_are_logged_by_name_and_end_nothing() {
             assert_eq!(*was_open.lock().unwrap(), [false], "the fence is closed before anybody is told");
         });
     });
-    let logged = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
     for (hook, panic) in [
         ("on_new_leader", "cannot greet a"),
         ("on_started_leading", "cannot start"),

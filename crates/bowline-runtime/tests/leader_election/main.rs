@@ -1,7 +1,9 @@
 //! Leader election on the embedded server, on simulated time: who leads, from when to when, and what the fence lets pass.
 
+mod durations;
 mod hooks;
 mod stop;
+mod takeover;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +14,7 @@ use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
 use bowline_clock::{Clock, Instant, Simulation};
 use bowline_machinery::Status;
 use bowline_runtime::Metrics;
-use bowline_runtime::leader_election::{ElectionError, Elector, LeaderElection, Lost};
+use bowline_runtime::leader_election::{Elector, LeaderElection, Lost};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -32,6 +34,8 @@ struct Server {
     /// When set, requests may take seconds.
     slow: Arc<Mutex<Option<Clock>>>,
     pace: Arc<Mutex<Option<Pace>>>,
+    /// When set, updates are refused like this.
+    refusal: Arc<Mutex<Option<Status>>>,
 }
 
 /// How long requests of a kind take until they are looked at, and after they were committed.
@@ -57,6 +61,10 @@ impl Hook for Server {
                     return Verdict::Fail(Status::failure(404, "NotFound", "there is no such lease"));
                 }
                 _ => {}
+            }
+            let refusal = self.refusal.lock().expect("nobody panics with it").clone();
+            if let Some(refusal) = refusal.filter(|_| call.verb == Verb::Update) {
+                return Verdict::Fail(refusal);
             }
             let write = self.write.lock().expect("nobody panics with it").clone();
             if let Some((clock, duration)) = write.filter(|_| call.verb == Verb::Create) {
@@ -357,6 +365,16 @@ fn a_duration_that_was_edited_by_hand_is_put_right_by_the_holder() {
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
 
+/// What is logged meanwhile.
+fn logged(work: impl FnOnce()) -> String {
+    let logged = Logged::default();
+    let writer = logged.clone();
+    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::with_default(lines, work);
+    let bytes = logged.0.lock().expect("nobody panics with it").clone();
+    String::from_utf8(bytes).expect("text is logged")
+}
+
 impl io::Write for Logged {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("nobody panics with it").extend_from_slice(bytes);
@@ -370,10 +388,7 @@ impl io::Write for Logged {
 
 #[test]
 fn a_namespace_that_is_not_there_is_complained_about_once_a_minute_with_a_hint() {
-    let logged = Logged::default();
-    let writer = logged.clone();
-    let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    tracing::subscriber::with_default(lines, || {
+    let logged = logged(|| {
         Simulation::new(20).run(|clock| async move {
             let (server, client) = world(&clock);
             let election = LeaderElection::new("nowhere", "operator").identity("a");
@@ -382,7 +397,6 @@ fn a_namespace_that_is_not_there_is_complained_about_once_a_minute_with_a_hint()
             assert!(server.take_calls().len() > 100, "it is tried all the time");
         });
     });
-    let logged = String::from_utf8(logged.0.lock().unwrap().clone()).unwrap();
     let warnings: Vec<_> = logged.lines().filter(|line| line.contains(" WARN ")).collect();
     assert_eq!(warnings.len(), 3, "{logged}");
     for part in
@@ -547,39 +561,6 @@ fn of_many_candidates_that_freeze_and_thaw_no_two_have_an_open_fence_at_once() {
             scope.abort();
         });
     }
-}
-
-#[test]
-fn durations_that_make_no_sense_are_refused_by_name() {
-    Simulation::new(11).run(|clock| async move {
-        let (_, client) = world(&clock);
-        let build = |lease: u32, renew: u32, retry: u32| {
-            LeaderElection::new("default", "operator")
-                .lease_duration(SECOND / 10 * lease)
-                .renew_deadline(SECOND / 10 * renew)
-                .retry_period(SECOND / 10 * retry)
-                .build(client.clone(), &clock)
-                .map(|_| ())
-        };
-        let tenths = |tenths: u32| SECOND / 10 * tenths;
-        assert_eq!(build(20, 12, 3), Ok(()));
-        assert_eq!(
-            build(100, 100, 20).unwrap_err(),
-            ElectionError::LeaseNotLongerThanRenewal {
-                election: "default/operator".to_owned(),
-                lease: tenths(100),
-                renew: tenths(100)
-            }
-        );
-        assert_eq!(
-            build(150, 24, 20).unwrap_err().to_string(),
-            "leader election default/operator: the renew deadline (2.4s) must be longer than 1.2 times the retry period (2s)"
-        );
-        assert!(matches!(build(9, 5, 2), Err(ElectionError::TooShort { .. })));
-        assert!(matches!(build(20, 12, 0), Err(ElectionError::TooShort { .. })));
-        let nameless = LeaderElection::new("default", "").build(client.clone(), &clock).map(|_| ());
-        assert_eq!(nameless.unwrap_err().to_string(), "leader election: the name of the lease must not be empty");
-    });
 }
 
 #[test]

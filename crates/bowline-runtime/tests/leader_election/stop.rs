@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use bowline_apiserver::Verb;
 use bowline_clock::{Clock, Simulation};
+use bowline_machinery::Status;
 use bowline_runtime::leader_election::{Elector, LeaderElection};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::DeleteParams;
 
-use crate::{SECOND, candidate, holder, world};
+use crate::{SECOND, candidate, holder, logged, world};
 
 /// Stands for election until so much time has passed. Says how long that took, if it does not lead.
 async fn stand_for(elector: &Elector, clock: &Clock, limit: Duration) -> Option<Duration> {
@@ -128,5 +132,75 @@ fn who_stands_again_after_it_abandoned_its_lease_and_is_stopped_does_not_give_it
         assert_eq!(stand_for(&elector, &clock, SECOND).await, Some(2 * SECOND));
         assert_eq!(holder(&client).await.as_deref(), Some("a"));
         assert!(!elector.fence().is_open(), "it does not lead");
+    });
+}
+
+#[test]
+fn a_lease_is_given_up_when_the_server_comes_back_in_time() {
+    let logged = logged(|| {
+        Simulation::new(60).run(|clock| async move {
+            let (server, client) = world(&clock);
+            let elector = candidate(&client, &clock, "a");
+            let leadership = elector.acquire().await;
+            server.is_away.store(true, Ordering::SeqCst);
+            let scope = clock.scope("outage");
+            let (is_away, timer) = (server.is_away.clone(), clock.clone());
+            scope.spawn("end", async move {
+                timer.sleep(5 * SECOND).await;
+                is_away.store(false, Ordering::SeqCst);
+            });
+            let begun = clock.now();
+            leadership.release().await;
+            assert_eq!(clock.now(), begun + 6 * SECOND, "it is tried each retry period");
+            assert_eq!(holder(&client).await.as_deref(), Some(""));
+        });
+    });
+    assert_eq!(logged.matches("gave the lease up").count(), 1, "{logged}");
+    assert!(!logged.contains(" WARN "), "{logged}");
+}
+
+#[test]
+fn a_lease_that_cannot_be_given_up_is_left_at_the_deadline_which_is_told_once() {
+    // A conflict is followed by a look and another try at once, but only by one.
+    for (seed, code, calls) in [(61, 500, 5), (62, 409, 15)] {
+        let logged = logged(|| {
+            Simulation::new(seed).run(|clock| async move {
+                let (server, client) = world(&clock);
+                let elector = candidate(&client, &clock, "a");
+                let leadership = elector.acquire().await;
+                *server.refusal.lock().unwrap() = Some(Status::failure(code, "No", "not now"));
+                server.take_calls();
+                let begun = clock.now();
+                leadership.release().await;
+                assert_eq!(clock.now(), begun + 10 * SECOND);
+                assert_eq!(server.take_calls().len(), calls);
+            });
+        });
+        let warnings: Vec<_> = logged.lines().filter(|line| line.contains(" WARN ")).collect();
+        assert_eq!(warnings.len(), 1, "{logged}");
+        assert!(warnings[0].contains("it ends by itself") && warnings[0].contains("not now"), "{logged}");
+    }
+}
+
+#[test]
+fn a_lease_that_is_gone_need_not_be_given_up() {
+    Simulation::new(63).run(|clock| async move {
+        let (server, client) = world(&clock);
+        let elector = candidate(&client, &clock, "a");
+        let leadership = elector.acquire().await;
+        let api: Api<Lease> = Api::namespaced(client.clone(), "default");
+        api.delete("operator", &DeleteParams::default()).await.unwrap();
+        server.take_calls();
+        let begun = clock.now();
+        leadership.release().await;
+        // That it cannot be replaced is a conflict here, as it is with any object that has another uid.
+        assert_eq!((clock.now(), server.take_calls()), (begun, vec!["Update".to_owned(), "Get".to_owned()]));
+        assert!(api.get_opt("operator").await.unwrap().is_none(), "it is not made again");
+
+        let leadership = elector.acquire().await;
+        *server.refusal.lock().unwrap() = Some(Status::failure(404, "NotFound", "there is no such lease"));
+        server.take_calls();
+        leadership.release().await;
+        assert_eq!((clock.now(), server.take_calls()), (begun, vec!["Update".to_owned()]));
     });
 }

@@ -3,7 +3,12 @@
 mod adding;
 mod election;
 mod faults;
+mod missing;
 mod order;
 mod servers;
 mod sharing;
+mod signals;
+mod stop;
+mod takeover;
+mod threads;
 mod world;

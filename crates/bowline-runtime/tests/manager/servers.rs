@@ -12,12 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::world::{World, failure};
 
-fn anywhere() -> BindAddress {
+pub(crate) fn anywhere() -> BindAddress {
     "127.0.0.1:0".parse().expect("an address")
 }
 
 /// The status and all that follows.
-async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut socket = TcpStream::connect(address).await.expect("somebody listens");
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).await.expect("sent");

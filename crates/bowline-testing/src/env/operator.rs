@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use bowline_runtime::{Cluster, Controller, ControllerError, Error, Manager, ManagerError};
 
@@ -105,16 +106,48 @@ pub enum RunError {
     /// The manager ended.
     #[error(transparent)]
     Manager(#[from] ManagerError),
+    /// The manager has not come as far in time as to start its controllers.
+    #[error("the manager has not started its controllers after {limit:?}: {reason}")]
+    NotStarted {
+        /// How long was waited.
+        limit: Duration,
+        /// What it is at: the text of its check of readiness.
+        reason: String,
+    },
     /// A controller has not seen what there is in time.
-    #[error("controller {controller} is not ready after {limit:?}: it waits for {}", waiting.join(", "))]
+    #[error("controller {controller} is not ready after {limit:?}: {}", described(waiting))]
     NotReady {
         /// Its name.
         controller: String,
         /// How long was waited.
-        limit: std::time::Duration,
+        limit: Duration,
         /// The sources that it has not seen all of, and why.
         waiting: Vec<String>,
     },
+    /// Controllers have seen what there is, but another replica leads, or nobody can.
+    #[error("the manager does not lead after {limit:?}: {}", held(leader.as_deref()))]
+    NotLeading {
+        /// How long was waited.
+        limit: Duration,
+        /// Who leads, as far as is known.
+        leader: Option<String>,
+    },
+}
+
+/// Why a manager does not lead.
+fn held(leader: Option<&str>) -> String {
+    match leader {
+        Some(leader) => format!("it waits for leadership, which {leader} has"),
+        None => "it waits for leadership, and has seen no leader".to_owned(),
+    }
+}
+
+/// Why a controller is not ready.
+fn described(waiting: &[String]) -> String {
+    if waiting.is_empty() {
+        return "it has not begun to reconcile".to_owned();
+    }
+    format!("it waits for {}", waiting.join(", "))
 }
 
 impl TestEnv {
@@ -162,24 +195,53 @@ impl TestEnv {
         }
         match self.clock().timeout(self.timeout, self.manager().ready()).await {
             Ok(ready) => ready?,
-            // Who waits knows best for what.
-            Err(_) => return self.wait_for_controllers(&self.manager().controllers()).await,
+            Err(_) => self.see_who_is_late(&self.manager().controllers(), true).await?,
         }
         Ok(self)
     }
 
     async fn wait_for_controllers(&self, controllers: &[Controller]) -> Result<&Self, RunError> {
-        for controller in controllers {
-            let Ok(ready) = self.clock().timeout(self.timeout, controller.ready()).await else {
-                let waiting = controller.waiting_for();
-                return Err(RunError::NotReady {
-                    controller: controller.name().to_owned(),
-                    limit: self.timeout,
-                    waiting: waiting.iter().map(ToString::to_string).collect(),
-                });
-            };
-            ready?;
+        let all = async {
+            for controller in controllers {
+                controller.ready().await?;
+            }
+            Ok::<_, ControllerError>(())
+        };
+        // One limit for all of them, however many there are.
+        match self.clock().timeout(self.timeout, all).await {
+            Ok(ready) => ready?,
+            Err(_) => self.see_who_is_late(controllers, false).await?,
         }
         Ok(self)
+    }
+
+    /// Time is over. Everybody waits for who comes first here, and that one knows best for what.
+    async fn see_who_is_late(&self, controllers: &[Controller], is_managed: bool) -> Result<(), RunError> {
+        let (manager, limit) = (self.manager(), self.timeout);
+        let not_ready = |controller: &Controller| RunError::NotReady {
+            controller: controller.name().to_owned(),
+            limit,
+            waiting: controller.waiting_for().iter().map(ToString::to_string).collect(),
+        };
+        if is_managed {
+            let failing = manager.readiness().failing(self.clock()).await;
+            if let Some((_, reason)) = failing.into_iter().find(|(check, _)| check == "manager") {
+                return Err(RunError::NotStarted { limit, reason: reason.to_string() });
+            }
+        }
+        if let Some(controller) = controllers.iter().find(|it| !it.waiting_for().is_empty()) {
+            return Err(not_ready(controller));
+        }
+        if is_managed
+            && let Some(elector) = manager.elector()
+            && !elector.fence().is_open()
+        {
+            return Err(RunError::NotLeading { limit, leader: elector.leader() });
+        }
+        match controllers.iter().find(|controller| !controller.is_ready()) {
+            Some(controller) => Err(not_ready(controller)),
+            // The last one came just now.
+            None => Ok(()),
+        }
     }
 }

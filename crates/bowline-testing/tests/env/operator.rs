@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
 use bowline_runtime::leader_election::LeaderElection;
 use bowline_runtime::{
-    Action, BuildError, Cluster, Context, Controller, Error, Manager, ManagerError, Result, Runnable,
+    Action, BuildError, Cluster, ClusterBuilder, Context, Controller, Error, Manager, ManagerBuilder,
+    ManagerError, Result, Runnable,
 };
 use bowline_testing::{FinishError, RunError, TestEnv};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::website::{Website, change_map, create_map};
 
@@ -125,5 +127,72 @@ fn a_controller_that_sees_nothing_says_what_it_waits_for() {
         let managed = |manager: &Manager| manager.controller::<Website>().named("managed").run(look);
         let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
         insta::assert_snapshot!(error, @"controller managed is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+    });
+}
+
+#[test]
+fn all_controllers_together_have_one_limit() {
+    // There are no websites: each of those that watch them is late.
+    TestEnv::builder().test(async |env| {
+        let late = |cluster: &Cluster, name: &str| {
+            let look = async |_: Context, _: Arc<Website>| Ok::<_, std::io::Error>(Action::done());
+            cluster.controller::<Website>().named(name).build(look)
+        };
+        let alone = |cluster: &Cluster| {
+            Ok::<_, BuildError>(vec![maps(cluster)?, late(cluster, "first")?, late(cluster, "second")?])
+        };
+        let began = env.clock().now();
+        let error = env.within(Duration::from_secs(3)).run(alone).await.unwrap_err();
+        assert_eq!(env.clock().now().since(began), Duration::from_secs(3));
+        insta::assert_snapshot!(error, @"controller first is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+
+        let managed = |manager: &Manager| {
+            manager.add(late(manager.cluster(), "third")?)?;
+            manager.add(late(manager.cluster(), "fourth")?)?;
+            Ok::<_, ManagerError>(())
+        };
+        let began = env.clock().now();
+        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
+        assert_eq!(env.clock().now().since(began), Duration::from_secs(3));
+        insta::assert_snapshot!(error, @"controller third is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+    });
+}
+
+/// Lets nobody see Secrets: connections that ask for them are cut.
+struct NoSecrets;
+
+impl Hook for NoSecrets {
+    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+        let is_cut = call.resource == "secrets";
+        let verdict = if is_cut { Verdict::Disconnect } else { Verdict::Proceed };
+        Box::pin(std::future::ready(verdict))
+    }
+}
+
+#[test]
+fn a_manager_that_waits_for_its_informers_says_so() {
+    let cached = |manager: ManagerBuilder| manager.cluster(ClusterBuilder::cached::<Secret>);
+    // A server that is out of order is waited for by everybody.
+    TestEnv::builder().hook(NoSecrets).manager(cached).test(async |env| {
+        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
+        let begins = "the manager has not started its controllers after 3s: it waits for informers: secrets (v1) in namespace test";
+        assert!(error.to_string().starts_with(begins), "{error}");
+        assert!(matches!(error, RunError::NotStarted { .. }));
+    });
+}
+
+#[test]
+fn a_manager_that_only_waits_for_leadership_says_so() {
+    let election = |identity: &str| LeaderElection::new("default", "test").identity(identity);
+    let candidate = election("me");
+    TestEnv::builder().manager(move |manager| manager.leader_election(candidate)).test(async |env| {
+        let other = election("other").build(env.kube().clone(), env.clock()).unwrap();
+        let leadership = other.acquire().await;
+        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
+        insta::assert_snapshot!(error, @"the manager does not lead after 3s: it waits for leadership, which other has");
+        // When the other is gone it goes on where it was.
+        leadership.release().await;
+        env.start_manager().await.unwrap();
+        assert!(env.manager().controllers().iter().all(Controller::is_ready));
     });
 }

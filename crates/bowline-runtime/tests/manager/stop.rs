@@ -1,0 +1,223 @@
+//! The stop of a manager that has everything: who can still do what while others end, and how long all of it takes.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bowline_apiserver::{Verb, Verdict};
+use bowline_cache::ObjectKey;
+use bowline_runtime::health::HealthServer;
+use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::server::MetricsServer;
+use bowline_runtime::{ClusterBuilder, EventType, Manager, ManagerError, Runnable, Stage};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::ListParams;
+
+use crate::servers::{anywhere, get};
+use crate::world::{Record, SECOND, World, failure};
+
+#[test]
+fn what_ends_can_still_read_and_servers_answer_until_only_the_lease_is_left() {
+    World::run_in_real_time(|world| async move {
+        let addresses: Arc<OnceLock<[SocketAddr; 2]>> = Arc::default();
+        note_lease_writes(&world, addresses.clone());
+        let builder = world.builder().cluster(ClusterBuilder::cached::<ConfigMap>);
+        let election = LeaderElection::new("default", "operator").identity("a");
+        let builder = builder.leader_election(election).metrics_server(MetricsServer::at(anywhere()));
+        let manager = builder.health_server(HealthServer::at(anywhere())).build().unwrap();
+        let (reader, record) = (manager.clone(), world.record.clone());
+        let elected = Runnable::new("elected", move |cancelled| async move {
+            record.add("elected begins");
+            cancelled.cancelled().await;
+            read_late(&reader).await?;
+            record.add("elected has read what came after the stop");
+            Ok::<_, bowline_runtime::Error>(())
+        });
+        manager.add(elected).unwrap();
+        let (asked, record) = (addresses.clone(), world.record.clone());
+        // The last stage before that of the servers.
+        let webhook = Runnable::new("webhook", move |cancelled| async move {
+            cancelled.cancelled().await;
+            let [metrics, health] = *asked.get().expect("they listen");
+            let paths = [(metrics, "/metrics"), (health, "/healthz"), (health, "/readyz")];
+            for (address, path) in paths {
+                let (status, text) = get(address, path).await;
+                record.add(format!("{path} answers {status}"));
+                assert_eq!(
+                    text.contains("leader_election_master_status{name=\"operator\"} 1"),
+                    path == "/metrics"
+                );
+            }
+            Ok::<_, std::io::Error>(())
+        });
+        manager.add(webhook.in_stage(Stage::Webhook)).unwrap();
+        let start = world.start(&manager);
+        world.until("it leads", || world.record.has("elected begins")).await;
+        addresses.set([manager.metrics_address().unwrap(), manager.health_address().unwrap()]).unwrap();
+        world.record.take();
+
+        manager.stop();
+        world.create("late").await;
+        start.await.unwrap().unwrap();
+        let mut lines = world.record.take();
+        // How often it was renewed meanwhile depends on how long that took.
+        lines.retain(|line| line != "lease written, servers answer");
+        let order = [
+            "elected has read what came after the stop",
+            "/metrics answers 200",
+            "/healthz answers 200",
+            "/readyz answers 500",
+            "lease written, servers are gone",
+        ];
+        assert_eq!(lines, order);
+    });
+}
+
+/// Writes down whether servers answer when the lease is written.
+fn note_lease_writes(world: &World, servers: Arc<OnceLock<[SocketAddr; 2]>>) {
+    let record = world.record.clone();
+    world.gate.decide(move |call| {
+        if call.resource == "leases" && call.verb == Verb::Update {
+            let answers = |address| std::net::TcpStream::connect(address).is_ok();
+            let answer = servers.get().map(|servers| servers.map(answers));
+            record.add(match answer {
+                Some([false, false]) => "lease written, servers are gone",
+                Some([true, true]) | None => "lease written, servers answer",
+                Some(_) => "lease written, one server is gone",
+            });
+        }
+        Verdict::Proceed
+    });
+}
+
+/// Waits for an object that the informer has not seen yet.
+async fn read_late(manager: &Manager) -> Result<(), bowline_runtime::Error> {
+    let key = ObjectKey::new("default", "late");
+    let seen = async {
+        while manager.client().find::<ConfigMap>(&key).await?.is_none() {
+            manager.clock().sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    };
+    manager.clock().timeout(20 * SECOND, seen).await?
+}
+
+#[test]
+fn events_that_wait_at_the_end_are_written() {
+    World::run(1, |world| async move {
+        world.create("a").await;
+        let map = world.maps().get("a").await.unwrap();
+        let manager = world.replica("a");
+        // The server takes no events, until all that runs has ended.
+        world.gate.decide(|call| match &*call.resource {
+            "events" => failure(500, "InternalError", "no events today"),
+            _ => Verdict::Proceed,
+        });
+        let recorder = manager.recorder("test");
+        let elected = Runnable::new("elected", move |cancelled| async move {
+            cancelled.cancelled().await;
+            recorder.event(&map, EventType::Normal, "Last", "words");
+            Ok::<_, std::io::Error>(())
+        });
+        manager.add(elected).unwrap();
+        let (clock, gate, record) = (world.clock.clone(), world.gate.clone(), world.record.clone());
+        let server = Runnable::new("server", move |cancelled| async move {
+            cancelled.cancelled().await;
+            clock.sleep(SECOND).await;
+            record.add(format!("{} tried", event_writes(&gate)));
+            gate.heal();
+            Ok::<_, std::io::Error>(())
+        });
+        manager.add(server.in_stage(Stage::Server)).unwrap();
+        let start = world.start(&manager);
+        manager.ready().await.unwrap();
+        world.settle().await;
+        manager.stop();
+        start.await.unwrap().unwrap();
+        assert_eq!(world.record.lines(), ["1 tried"]);
+        let events = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
+        let notes: Vec<_> = events.items.iter().map(|event| event.note.as_deref().unwrap()).collect();
+        assert_eq!(notes, ["words"]);
+    });
+}
+
+fn event_writes(gate: &crate::world::Gate) -> usize {
+    gate.calls().iter().filter(|call| call.resource == "events" && call.verb == Verb::Create).count()
+}
+
+fn deaf(name: &str) -> Runnable {
+    Runnable::new(name, |_| std::future::pending::<std::io::Result<()>>())
+}
+
+#[test]
+fn one_limit_is_for_all_that_do_not_end_whatever_their_stage() {
+    World::run(1, |world| async move {
+        let election = LeaderElection::new("default", "operator").identity("a");
+        let builder = world.builder().leader_election(election);
+        let manager = builder.graceful_shutdown(30 * SECOND).build().unwrap();
+        let stages = [Stage::Server, Stage::Webhook, Stage::Cache, Stage::Other, Stage::Elected];
+        for stage in stages {
+            for number in 1..=2 {
+                manager.add(deaf(&format!("{stage} {number}")).in_stage(stage)).unwrap();
+            }
+        }
+        manager.add(world.noting("polite")).unwrap();
+        let start = world.start(&manager);
+        manager.ready().await.unwrap();
+        world.settle().await;
+        let began = world.clock.now();
+        manager.stop();
+        let error = start.await.unwrap().unwrap_err();
+        let took = world.clock.now().since(began);
+        // The first ones have most of it; a stage whose turn comes late has a moment, and not the limit once more.
+        assert!(took >= 15 * SECOND && took <= 30 * SECOND, "{took:?}");
+        let ManagerError::Ended { failures, left_behind } = error else { panic!("{error}") };
+        assert!(failures.is_empty(), "{failures:?}");
+        let mut left_behind = left_behind;
+        left_behind.sort();
+        let mut all: Vec<_> =
+            stages.iter().flat_map(|stage| [1, 2].map(|number| format!("{stage} {number}"))).collect();
+        all.sort();
+        assert_eq!(left_behind, all);
+        assert!(world.record.has("polite ends"));
+        // The lease was given up all the same.
+        let next = world.replica("b");
+        let start = world.start(&next);
+        assert!(world.clock.timeout(2 * SECOND, next.elected()).await.is_ok());
+        next.stop();
+        start.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn without_a_limit_everybody_is_waited_for() {
+    World::run(1, |world| async move {
+        let manager = world.builder().graceful_shutdown(Duration::MAX).build().unwrap();
+        let hour = Duration::from_hours(1);
+        manager.add(slow("elected", hour, &world)).unwrap();
+        manager.add(slow("server", hour, &world).in_stage(Stage::Server)).unwrap();
+        manager.add(slow("cache", hour, &world).in_stage(Stage::Cache)).unwrap();
+        let start = world.start(&manager);
+        manager.ready().await.unwrap();
+        world.settle().await;
+        let began = world.clock.now();
+        manager.stop();
+        start.await.unwrap().unwrap();
+        let took = world.clock.now().since(began);
+        assert!(took >= 3 * hour, "{took:?}");
+        assert_eq!(world.record.lines(), ["elected ends", "cache ends", "server ends"]);
+    });
+}
+
+/// A runnable that takes long to end.
+fn slow(name: &'static str, takes: Duration, world: &World) -> Runnable {
+    let (clock, record): (_, Record) = (world.clock.clone(), world.record.clone());
+    Runnable::new(name, move |cancelled| async move {
+        cancelled.cancelled().await;
+        clock.sleep(takes).await;
+        record.add(format!("{name} ends"));
+        Ok::<_, std::io::Error>(())
+    })
+}
