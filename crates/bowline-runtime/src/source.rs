@@ -43,6 +43,16 @@ pub(crate) trait Begin<K>: Send + Sync + 'static {
         let _ = client;
     }
 
+    /// Gets hold of what it will need, while the controller waits until it may begin: nothing is fed, and nothing is called.
+    /// What is returned is kept until it has begun. None if there is nothing to be had before.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    fn warm(&self, place: &Place<'_>) -> Result<Option<Arc<dyn Progress>>, CacheError> {
+        let _ = place;
+        Ok(None)
+    }
+
     /// Begins to feed. It may be stopped and begin again.
     ///
     /// # Errors
@@ -60,14 +70,18 @@ pub(crate) struct Place<'a> {
     pub(crate) resync: Option<Duration>,
 }
 
-/// A source that feeds.
-pub(crate) trait Begun: Send + Sync {
-    /// Until all that was there at the beginning is with the queue, or the source is stopped.
+/// How far a source has come.
+pub(crate) trait Progress: Send + Sync {
+    /// Until all that was there at the beginning is with the queue, or the source is stopped. Of one that does not feed yet:
+    /// until it is in the cache.
     fn synced(&self) -> BoxFuture<'_, ()>;
 
     /// What stands in the way of that; nothing if nothing does.
     fn waiting_for(&self) -> Vec<Obstacle>;
+}
 
+/// A source that feeds.
+pub(crate) trait Begun: Progress {
     /// Stops: when this is over, nothing more comes.
     fn stop(&self) -> BoxFuture<'_, ()>;
 }

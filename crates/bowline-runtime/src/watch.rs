@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use bowline_cache::CacheError;
+use bowline_clock::Spawner;
 
 use crate::Client;
 use crate::controller::Session;
 use crate::handler::Handler;
 use crate::predicate::Predicate;
-use crate::source::{Begin, Begun, Feed, Place, Rules, Source};
+use crate::source::{Begin, Begun, Feed, Place, Progress, Rules, Source};
 use crate::trigger::Origin;
 
 /// One thing that a controller watches: a [source](crate::source) of changes, a [handler](crate::handler) that says which
@@ -58,6 +59,7 @@ pub(crate) trait AnyWatch: Send + Sync {
     fn name(&self) -> &str;
     fn declare(&self, client: &Client);
     fn undeclare(&self, client: &Client);
+    fn warm(&self, session: &Session) -> Result<Option<Arc<dyn Progress>>, CacheError>;
     fn begin(&self, origin: &Arc<Origin>, session: &Session) -> Result<Arc<dyn Begun>, CacheError>;
 }
 
@@ -79,16 +81,23 @@ impl<K: 'static> AnyWatch for Erased<K> {
         self.source.undeclare(client);
     }
 
+    fn warm(&self, session: &Session) -> Result<Option<Arc<dyn Progress>>, CacheError> {
+        self.source.warm(&place(session, &session.spawner()))
+    }
+
     fn begin(&self, origin: &Arc<Origin>, session: &Session) -> Result<Arc<dyn Begun>, CacheError> {
         let queue = session.queue().clone();
         let feed = Feed::new(self.rules.clone(), session.filters().clone(), origin.clone(), queue);
-        let place = Place {
-            controller: session.name(),
-            cluster: session.cluster(),
-            spawner: &session.spawner(),
-            resync: session.core().options.resync,
-        };
-        self.source.begin(feed, &place)
+        self.source.begin(feed, &place(session, &session.spawner()))
+    }
+}
+
+fn place<'a>(session: &'a Session, spawner: &'a Spawner) -> Place<'a> {
+    Place {
+        controller: session.name(),
+        cluster: session.cluster(),
+        spawner,
+        resync: session.core().options.resync,
     }
 }
 

@@ -228,9 +228,9 @@ impl<K: 'static, H: Home> ControllerBuilder<K, H> {
         self
     }
 
-    /// Whether it watches while it waits for leadership: yes, by default. It has then seen all that there is when this replica
-    /// begins to lead, and only has to reconcile it; what waits for that is each object once. Otherwise its watches
-    /// begin together with the leadership.
+    /// Whether what it watches is in the cache while it waits for leadership: yes, by default. When this replica begins to
+    /// lead, nothing has to be listed then. Its handlers are called only from there on, with all that there is; until then
+    /// nothing is queued, and sources that are no kind do not begin. Otherwise informers begin together with the leadership.
     ///
     /// It means nothing for one that does not wait for leadership.
     pub fn warm_up(mut self, warm_up: bool) -> Self {

@@ -11,7 +11,7 @@ use super::session::Session;
 /// What a controller is told while it runs. Each is said by cancelling the token, and is never taken back.
 #[derive(Clone, Debug)]
 pub(crate) struct Duty {
-    /// It may reconcile, as soon as it has seen all that there is. Until then it only watches, and fills its queue.
+    /// It may reconcile, as soon as it has seen all that there is. Until then it only keeps informers, and queues nothing.
     pub(crate) go: CancellationToken,
     /// It is to stop: what is reconciled is waited for, up to its limit.
     pub(crate) stop: CancellationToken,

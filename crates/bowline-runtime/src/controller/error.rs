@@ -41,6 +41,14 @@ pub enum ControllerError {
         /// Its name.
         controller: String,
     },
+    /// A manager starts and stops it.
+    #[error(
+        "the controller {controller:?} belongs to a manager, which starts it: neither start it by hand nor add it once more"
+    )]
+    Managed {
+        /// Its name.
+        controller: String,
+    },
     /// It was never started, or was stopped.
     #[error("the controller {controller:?} does not run, so that it does not get ready: start it first")]
     NotRunning {

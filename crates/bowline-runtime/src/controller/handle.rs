@@ -5,8 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bowline_cache::CacheError;
 use bowline_workqueue::{Add, Stats};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::builder::ControllerBuilder;
 use super::duty::Duty;
@@ -17,7 +19,7 @@ use super::supervisor::supervise;
 use crate::journal::Book;
 use crate::metrics::Claim;
 use crate::reconciler::Task;
-use crate::source::{Begun, Obstacle};
+use crate::source::{Begun, Obstacle, Progress};
 use crate::trigger::{Origin, Trigger};
 use crate::watch::AnyWatch;
 use crate::{Cause, Cluster, Request, Watch};
@@ -76,13 +78,28 @@ struct State {
     watches: BTreeMap<u64, Entry>,
     next: u64,
     run: Option<Run>,
+    /// Whether it was given to a manager, which alone starts it from then on.
+    is_managed: bool,
 }
 
 struct Entry {
     watch: Arc<dyn AnyWatch>,
     origin: Arc<Origin>,
-    /// While the controller runs.
-    begun: Option<Arc<dyn Begun>>,
+    stand: Stand,
+    /// Whether it was added to a run that did not ask for it, and does not wait for it.
+    is_late: bool,
+}
+
+/// How far a watch has come.
+#[derive(Clone, Default)]
+enum Stand {
+    /// Nothing is done for it.
+    #[default]
+    Idle,
+    /// The controller may not work yet: this is kept for when it may.
+    Warm(Option<Arc<dyn Progress>>),
+    /// It leads to requests.
+    Begun(Arc<dyn Begun>),
 }
 
 /// The run that is in progress, or was last.
@@ -90,6 +107,10 @@ struct Entry {
 struct Run {
     session: Arc<Session>,
     phase: watch::Receiver<Phase>,
+    /// Cancelled when it may work.
+    go: CancellationToken,
+    /// Cancelled when its watches have begun.
+    began: CancellationToken,
 }
 
 /// How far a run has come.
@@ -97,7 +118,7 @@ struct Run {
 pub(super) enum Phase {
     /// It waits until it has seen what there is.
     Beginning,
-    /// It has, and waits until it may work.
+    /// All that is in the cache, and it waits until it may work, or begins to.
     Warm,
     /// It reconciles.
     Working,
@@ -169,7 +190,7 @@ impl Controller {
         self.inner.core.options.needs_leadership
     }
 
-    /// Whether it watches while it waits for leadership. See [`ControllerBuilder::warm_up`].
+    /// Whether what it watches is in the cache while it waits for leadership. See [`ControllerBuilder::warm_up`].
     #[must_use]
     pub fn warms_up(&self) -> bool {
         self.inner.core.options.warm_up
@@ -180,33 +201,51 @@ impl Controller {
     /// [`ended`](Self::ended).
     ///
     /// # Errors
-    /// When it runs already.
+    /// When it runs already, or was given to a manager: that starts it, when it may work.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) -> Result<(), ControllerError> {
-        self.begin(Duty::none(), SYNC_TIMEOUT).map(|_| ())
+        self.begin(None).map(|_| ())
     }
 
     /// Starts it, and waits until it is stopped. When the future is dropped before, the controller is told to stop, and
     /// nobody waits for it.
     ///
     /// # Errors
-    /// When it runs already, could not begin in time, or ended by itself.
+    /// When it runs already, was given to a manager, could not begin in time, or ended by itself.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn run(&self) -> Result<(), ControllerError> {
-        let run = self.begin(Duty::none(), SYNC_TIMEOUT)?;
+        let run = self.begin(None)?;
         self.attend(run).await.map(|_| ())
     }
 
-    /// Starts it, and waits until it is stopped: by what its duty says, or by anybody who has the handle. It begins to watch at
-    /// once, and to reconcile when it has seen all that there is and may. If no limit was set, it waits as long as it takes.
+    /// It belongs to a manager from now on: nobody else starts it.
+    ///
+    /// # Errors
+    /// When it belongs to one already, or runs.
+    pub(crate) fn adopt(&self) -> Result<(), ControllerError> {
+        let mut state = self.inner.lock();
+        let controller = self.name().to_owned();
+        if state.is_managed {
+            return Err(ControllerError::Managed { controller });
+        }
+        if state.is_running() {
+            return Err(ControllerError::AlreadyRunning { controller });
+        }
+        state.is_managed = true;
+        Ok(())
+    }
+
+    /// Starts it, and waits until it is stopped: by what its duty says, or by anybody who has the handle. It keeps informers at
+    /// once, begins to watch when it may work, and to reconcile when it has seen all that there is. If no limit was set, it
+    /// waits as long as it takes. It belongs to a manager from now on.
     ///
     /// Dropping the future is as with [`run`](Self::run); what its duty says still holds then.
     pub(crate) async fn run_managed(&self, duty: Duty) -> Result<Stopped, ControllerError> {
-        let run = self.begin(duty, Duration::MAX)?;
+        let run = self.begin(Some(duty))?;
         self.attend(run).await
     }
 
@@ -237,7 +276,7 @@ impl Controller {
 
     /// Stops it: no more reconciles begin, those that run are [told](crate::Context::cancellation), and waited for up to
     /// [`ControllerBuilder::stop_timeout`]; its watches end. Tells what was left. It can be started again, and sees all
-    /// that there is anew then.
+    /// that there is anew then; one that was given to a manager stays stopped.
     ///
     /// A reconciler that waits for its own controller to stop is what the stop waits for, until
     /// [`stop_timeout`](ControllerBuilder::stop_timeout): tell it from elsewhere, or do not wait.
@@ -273,7 +312,7 @@ impl Controller {
         self.inner.lock().is_in(|phase| matches!(phase, Phase::Working))
     }
 
-    /// Whether it has seen all that there is: it reconciles, or would if this replica led.
+    /// Whether it reconciles, or would at once if this replica led: all that it watches is in the cache.
     #[must_use]
     pub fn is_warm(&self) -> bool {
         self.inner.lock().is_in(|phase| matches!(phase, Phase::Warm | Phase::Working))
@@ -308,17 +347,19 @@ impl Controller {
         self.inner.lock().watches.values().map(|entry| entry.watch.name().to_owned()).collect()
     }
 
-    /// Reconciles an object because somebody says so. Does nothing while the controller is stopped: it sees all that there
-    /// is when it starts.
+    /// Reconciles an object because somebody says so. Does nothing while the controller is stopped, or waits for leadership:
+    /// it sees all that there is when it begins.
     pub fn trigger(&self, request: Request) {
-        if let Some(run) = &self.inner.lock().run {
+        if let Some(run) = &self.inner.lock().run
+            && run.go.is_cancelled()
+        {
             let trigger = Trigger::own(self.inner.core.by_hand.clone(), Cause::Signalled);
             run.session.queue().add_with(request, Add::new(Pending::new(trigger)));
         }
     }
 
-    /// Watches something else from now on, or from the next start on. The controller does not wait for it before it
-    /// reconciles other objects.
+    /// Watches something else from now on, or from the next start on. A controller that runs does not wait for it before it
+    /// reconciles other objects; if it waits for leadership, this watch does, too.
     ///
     /// # Errors
     /// When the cache cannot have such a watch.
@@ -328,7 +369,7 @@ impl Controller {
         let State { watches, run, .. } = &mut *state;
         if let (Some(entry), Some(run)) = (watches.get_mut(&number), run)
             && !run.session.is_stopping()
-            && let Err(error) = entry.begin(&run.session)
+            && let Err(error) = entry.join(run)
         {
             let entry = watches.remove(&number);
             drop(state);
@@ -339,20 +380,28 @@ impl Controller {
         Ok(WatchHandle { controller: self.clone(), number })
     }
 
-    fn begin(&self, duty: Duty, sync_timeout: Duration) -> Result<Run, ControllerError> {
+    /// Starts it; without a duty, by hand.
+    fn begin(&self, duty: Option<Duty>) -> Result<Run, ControllerError> {
         // Somebody else's code, which may well look at its controller.
         let limiter = (self.inner.core.options.limiter)();
         let mut state = self.inner.lock();
+        if state.is_managed && duty.is_none() {
+            return Err(ControllerError::Managed { controller: self.name().to_owned() });
+        }
         if state.is_running() {
             return Err(ControllerError::AlreadyRunning { controller: self.name().to_owned() });
         }
+        state.is_managed |= duty.is_some();
+        let sync_timeout = if duty.is_some() { Duration::MAX } else { SYNC_TIMEOUT };
+        let duty = duty.unwrap_or_else(Duty::none);
         let session = Arc::new(Session::new(self.inner.core.clone(), limiter));
         let sync_timeout = self.inner.core.options.sync_timeout.unwrap_or(sync_timeout);
         let (sender, phase) = watch::channel(Phase::Beginning);
-        let run = Run { session: session.clone(), phase };
+        let (go, began) = (duty.go.clone(), CancellationToken::new());
+        let run = Run { session: session.clone(), phase, go, began };
         state.run = Some(run.clone());
         // Of a run that was aborted before it could clear up.
-        let stale: Vec<_> = state.watches.values_mut().filter_map(|entry| entry.begun.take()).collect();
+        let stale: Vec<_> = state.watches.values_mut().map(Entry::reset).collect();
         drop(state);
         drop(stale);
         let spawner = self.cluster().spawner();
@@ -386,10 +435,17 @@ impl Controller {
 }
 
 impl WatchHandle {
-    /// Waits until all that was there when the watch began is with the queue, or the watch is removed.
+    /// Waits until all that was there when the watch began is with the queue, or the watch is removed. If the controller
+    /// waits for leadership, so does this.
     pub async fn synced(&self) {
-        let begun =
-            self.controller.inner.lock().watches.get(&self.number).and_then(|entry| entry.begun.clone());
+        let inner = &self.controller.inner;
+        let Some(mut run) = inner.lock().run.clone() else { return };
+        tokio::select! {
+            biased;
+            () = run.began.cancelled() => {}
+            _ = run.phase.wait_for(|phase| matches!(phase, Phase::Ended(_))) => return,
+        }
+        let begun = inner.lock().watches.get(&self.number).and_then(|entry| entry.stand.begun());
         if let Some(begun) = begun {
             begun.synced().await;
         }
@@ -399,8 +455,8 @@ impl WatchHandle {
     /// waits in the queue stays there.
     pub async fn remove(self) {
         let entry = self.controller.inner.lock().watches.remove(&self.number);
-        let Some(Entry { watch, begun, .. }) = entry else { return };
-        if let Some(begun) = begun {
+        let Some(Entry { watch, stand, .. }) = entry else { return };
+        if let Stand::Begun(begun) = stand {
             begun.stop().await;
         }
         watch.undeclare(&self.controller.inner.core.client);
@@ -452,14 +508,46 @@ impl State {
 }
 
 impl Entry {
-    fn begin(&mut self, session: &Arc<Session>) -> Result<(), ControllerError> {
-        let begun = self.watch.begin(&self.origin, session).map_err(|error| ControllerError::Watch {
+    /// Comes to a run that is in progress.
+    fn join(&mut self, run: &Run) -> Result<(), ControllerError> {
+        self.is_late = true;
+        if run.began.is_cancelled() { self.begin(&run.session).map(drop) } else { self.warm_up(&run.session) }
+    }
+
+    fn warm_up(&mut self, session: &Session) -> Result<(), ControllerError> {
+        let warm = self.watch.warm(session).map_err(|error| self.refused(session, error))?;
+        self.stand = Stand::Warm(warm);
+        Ok(())
+    }
+
+    /// Begins; gives what was kept for that.
+    fn begin(&mut self, session: &Session) -> Result<Stand, ControllerError> {
+        let begun = self.watch.begin(&self.origin, session);
+        let begun = begun.map_err(|error| self.refused(session, error))?;
+        Ok(std::mem::replace(&mut self.stand, Stand::Begun(begun)))
+    }
+
+    fn refused(&self, session: &Session, error: CacheError) -> ControllerError {
+        ControllerError::Watch {
             controller: session.name().to_owned(),
             watch: self.watch.name().to_owned(),
             error: Box::new(error),
-        })?;
-        self.begun = Some(begun);
-        Ok(())
+        }
+    }
+
+    /// As it is before a run; gives what there was, to be dropped where nobody waits.
+    fn reset(&mut self) -> Stand {
+        self.is_late = false;
+        std::mem::take(&mut self.stand)
+    }
+}
+
+impl Stand {
+    fn begun(&self) -> Option<Arc<dyn Begun>> {
+        match self {
+            Self::Begun(begun) => Some(begun.clone()),
+            Self::Idle | Self::Warm(_) => None,
+        }
     }
 }
 
@@ -470,37 +558,57 @@ impl Inner {
         let mut state = self.lock();
         let number = state.next;
         state.next += 1;
-        state.watches.insert(number, Entry { watch, origin, begun: None });
+        state.watches.insert(number, Entry { watch, origin, stand: Stand::Idle, is_late: false });
         number
     }
 
-    /// Begins all watches; gives those that have begun.
-    pub(super) fn begin(&self, session: &Arc<Session>) -> Result<Vec<Arc<dyn Begun>>, ControllerError> {
+    /// Gets hold of what all watches will need; gives what is to be waited for.
+    pub(super) fn warm_up(&self, session: &Session) -> Result<Vec<Arc<dyn Progress>>, ControllerError> {
         let mut state = self.lock();
-        for entry in state.watches.values_mut().filter(|entry| entry.begun.is_none()) {
-            entry.begin(session)?;
+        let mut awaited = Vec::new();
+        for entry in state.watches.values_mut().filter(|entry| !entry.is_late) {
+            entry.warm_up(session)?;
+            if let Stand::Warm(Some(warm)) = &entry.stand {
+                awaited.push(warm.clone());
+            }
         }
-        Ok(state.watches.values().filter_map(|entry| entry.begun.clone()).collect())
+        Ok(awaited)
     }
 
-    /// Takes all watches away that have begun, with their names.
-    pub(super) fn take_begun(&self) -> Vec<(Arc<dyn AnyWatch>, Arc<dyn Begun>)> {
+    /// Begins all watches; gives what is to be waited for.
+    pub(super) fn begin(&self, session: &Session) -> Result<Vec<Arc<dyn Begun>>, ControllerError> {
         let mut state = self.lock();
-        let entries = state.watches.values_mut();
-        entries.filter_map(|entry| Some((entry.watch.clone(), entry.begun.take()?))).collect()
+        // What was kept is given up when what needs it has begun: no informer ends in between.
+        let kept = state.watches.values_mut().map(|entry| entry.begin(session)).collect::<Vec<_>>();
+        if let Some(run) = &state.run {
+            run.began.cancel();
+        }
+        let awaited = state.watches.values().filter(|entry| !entry.is_late);
+        let awaited = awaited.filter_map(|entry| entry.stand.begun()).collect();
+        drop(state);
+        kept.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(awaited)
+    }
+
+    /// Takes all away that watches have; gives those that have begun, with their names.
+    pub(super) fn take_begun(&self) -> Vec<(Arc<dyn AnyWatch>, Arc<dyn Begun>)> {
+        let taken: Vec<_> =
+            self.lock().watches.values_mut().map(|entry| (entry.watch.clone(), entry.reset())).collect();
+        taken.into_iter().filter_map(|(watch, stand)| Some((watch, stand.begun()?))).collect()
     }
 
     pub(super) fn waiting_for(&self) -> Vec<WaitingFor> {
         let (watches, is_beginning) = {
             let state = self.lock();
-            let entries = state.watches.values().map(|entry| (entry.watch.clone(), entry.begun.clone()));
+            let entries = state.watches.values().map(|entry| (entry.watch.clone(), entry.stand.clone()));
             (entries.collect::<Vec<_>>(), state.is_beginning())
         };
-        let waiting = watches.iter().flat_map(|(watch, begun)| {
-            let obstacles = match begun {
-                Some(begun) => begun.waiting_for(),
-                None if is_beginning => vec![Obstacle::Begin],
-                None => Vec::new(),
+        let waiting = watches.iter().flat_map(|(watch, stand)| {
+            let obstacles = match stand {
+                Stand::Begun(begun) => begun.waiting_for(),
+                Stand::Warm(Some(warm)) => warm.waiting_for(),
+                Stand::Idle if is_beginning => vec![Obstacle::Begin],
+                Stand::Idle | Stand::Warm(None) => Vec::new(),
             };
             obstacles.into_iter().map(|obstacle| WaitingFor::new(watch.name(), obstacle))
         });

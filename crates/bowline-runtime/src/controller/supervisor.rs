@@ -1,4 +1,5 @@
-//! The task of a controller that runs: begins its watches, waits until all is seen, lets workers work, and clears up.
+//! The task of a controller that runs: keeps informers until it may work, begins its watches, waits until all is seen, lets
+//! workers work, and clears up.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -46,21 +47,27 @@ pub(super) async fn supervise(
     let result = match (ran, session.failure()) {
         (Err(error), _) => Err(error),
         (Ok(()), Some(failure)) => Err(failure.clone()),
-        (Ok(()), None) => Ok(stopped),
+        (Ok(()), None) => Ok(stopped.clone()),
     };
     match &result {
         // What waits is seen anew at the next start: nothing to worry about.
-        Ok(stopped) if stopped.aborted().is_empty() && stopped.left_behind().is_empty() => {
+        Ok(_) if stopped.aborted().is_empty() && stopped.left_behind().is_empty() => {
             tracing::info!(controller = session.name(), waiting = stopped.waiting(), "stopped");
         }
-        Ok(stopped) => tracing::warn!(
+        Ok(_) => tracing::warn!(
             controller = session.name(),
             aborted = ?stopped.aborted(),
             left_behind = ?stopped.left_behind(),
             waiting = stopped.waiting(),
             "stopped, and aborted what did not end in time"
         ),
-        Err(error) => tracing::error!(controller = session.name(), %error, "a controller ended"),
+        Err(error) => tracing::error!(
+            controller = session.name(),
+            %error,
+            aborted = ?stopped.aborted(),
+            left_behind = ?stopped.left_behind(),
+            "a controller ended"
+        ),
     }
     let _ = phase.send(Phase::Ended(result));
 }
@@ -91,26 +98,42 @@ async fn run(
     sync_timeout: Duration,
     phase: &watch::Sender<Phase>,
 ) -> Result<(), ControllerError> {
+    let mut too_long = std::pin::pin!(wait(inner, session, sync_timeout));
+    if !duty.go.is_cancelled() {
+        let warm = inner.warm_up(session)?;
+        let cached = async {
+            join_all(warm.iter().map(|warm| warm.synced())).await;
+        };
+        tokio::select! {
+            biased;
+            () = session.cancellation().cancelled() => return Ok(()),
+            // Who may work does not wait here: what is missing is waited for below.
+            () = duty.go.cancelled() => {}
+            () = cached => {
+                tracing::info!(
+                    controller = session.name(),
+                    "all that a controller watches is in the cache, and it waits until it may reconcile"
+                );
+                let _ = phase.send(Phase::Warm);
+                tokio::select! {
+                    biased;
+                    () = session.cancellation().cancelled() => return Ok(()),
+                    () = duty.go.cancelled() => {}
+                }
+                too_long.set(wait(inner, session, sync_timeout));
+            }
+            error = &mut too_long => return Err(error),
+        }
+    }
     let begun = inner.begin(session)?;
-    let synced = async {
+    let seen = async {
         join_all(begun.iter().map(|begun| begun.synced())).await;
     };
     tokio::select! {
         biased;
         () = session.cancellation().cancelled() => return Ok(()),
-        synced = wait(inner, session, sync_timeout, synced) => synced?,
-    }
-    if !duty.go.is_cancelled() {
-        tracing::info!(
-            controller = session.name(),
-            "a controller has seen all that there is, and waits until it may reconcile"
-        );
-        let _ = phase.send(Phase::Warm);
-        tokio::select! {
-            biased;
-            () = session.cancellation().cancelled() => return Ok(()),
-            () = duty.go.cancelled() => {}
-        }
+        () = seen => {}
+        error = too_long => return Err(error),
     }
     start_workers(inner, session, workers)?;
     tracing::info!(
@@ -124,19 +147,12 @@ async fn run(
     Ok(())
 }
 
-/// Waits until all that there is was seen, but not for ever.
-async fn wait(
-    inner: &Inner,
-    session: &Session,
-    limit: Duration,
-    synced: impl Future<Output = ()>,
-) -> Result<(), ControllerError> {
-    let mut synced = std::pin::pin!(synced);
+/// Waits for as long as a controller may take to see all that there is, and says from time to time what is missing; then that
+/// is the error.
+async fn wait(inner: &Inner, session: &Session, limit: Duration) -> ControllerError {
     let (mut left, mut patience) = (limit, PATIENCE);
     while patience < left {
-        if session.clock().timeout(patience, synced.as_mut()).await.is_ok() {
-            return Ok(());
-        }
+        session.clock().sleep(patience).await;
         for missing in inner.waiting_for() {
             tracing::warn!(controller = session.name(), %missing, "a controller still waits for what it watches");
         }
@@ -145,11 +161,9 @@ async fn wait(
         }
         patience = REMINDER;
     }
-    if session.clock().timeout(left, synced).await.is_ok() {
-        return Ok(());
-    }
+    session.clock().sleep(left).await;
     let controller = session.name().to_owned();
-    Err(ControllerError::NotSynced { controller, limit, missing: inner.waiting_for() })
+    ControllerError::NotSynced { controller, limit, missing: inner.waiting_for() }
 }
 
 fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Result<(), ControllerError> {

@@ -3,6 +3,7 @@
 
 mod fenced;
 mod managed;
+mod warm;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -36,6 +37,8 @@ struct Record {
 #[derive(Default)]
 struct State {
     writes: Vec<String>,
+    /// The resources of all watches.
+    watches: Vec<String>,
     /// Lists and watches take as long to begin.
     reads_take: Duration,
     /// Each event of a watch takes as long.
@@ -52,6 +55,9 @@ impl Hook for Record {
     fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
         let mut state = self.lock();
         let mut delay = Duration::ZERO;
+        if call.verb == Verb::Watch {
+            state.watches.push(call.resource.clone());
+        }
         match call.verb {
             Verb::List | Verb::Watch => delay = state.reads_take,
             Verb::Get => {}
@@ -95,6 +101,11 @@ impl World {
     /// What was written since this was asked last.
     fn writes(&self) -> Vec<String> {
         std::mem::take(&mut self.record.lock().writes)
+    }
+
+    /// The resources of all watches so far.
+    fn watches(&self) -> Vec<String> {
+        self.record.lock().watches.clone()
     }
 
     /// Makes the server know websites.

@@ -190,6 +190,7 @@ impl Inner {
                 let (controller, stage) = (controller.name().to_owned(), runnable.stage());
                 return Err(ManagerError::WrongStage { controller, stage });
             }
+            controller.adopt()?;
             self.servers.check_controller(Some(cluster.as_str()).filter(|name| *name != OWN), controller);
             let begun = runnable.begun().clone();
             state.controllers.push(Managed { controller: controller.clone(), begun });

@@ -34,8 +34,8 @@ pub struct Sink<K> {
     feed: Feed<K>,
 }
 
-/// What a function finds. It is called when the controller starts, and what it returns runs until it ends by itself or the
-/// controller is stopped, when it is dropped. The controller does not wait for it before it reconciles.
+/// What a function finds. It is called when the controller starts, or gets the leadership that it waits for, and what it returns
+/// runs until it ends by itself or the controller is stopped, when it is dropped. The controller does not wait for it before it reconciles.
 ///
 /// Should it panic, that is logged and counted (`bowline_source_panics_total`), and it is called again: after a second, then
 /// after a time that doubles up to a minute. One that ended is not called again until the controller is started again.

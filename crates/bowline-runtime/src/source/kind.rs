@@ -11,7 +11,7 @@ use kube::Resource;
 use kube::core::PartialObjectMeta;
 use serde::de::DeserializeOwned;
 
-use super::{Begin, Begun, Feed, Obstacle, Place};
+use super::{Begin, Begun, Feed, Obstacle, Place, Progress};
 use crate::{Client, Cluster};
 
 /// The objects of a kind; from [`kind`], [`metadata`] or [`kind_of`].
@@ -62,6 +62,12 @@ impl<K> KindSource<K> {
     }
 }
 
+impl<K: Resource + Send + Sync + 'static> KindSource<K> {
+    fn informer(&self, place: &Place<'_>) -> Result<Informer<K>, CacheError> {
+        self.cache.as_ref().unwrap_or_else(|| place.cluster.cache()).get_informer(&self.kind)
+    }
+}
+
 impl<K: Resource + Send + Sync + 'static> Begin<K> for KindSource<K> {
     fn name(&self) -> &str {
         &self.kind.resource().kind
@@ -79,9 +85,12 @@ impl<K: Resource + Send + Sync + 'static> Begin<K> for KindSource<K> {
         }
     }
 
+    fn warm(&self, place: &Place<'_>) -> Result<Option<Arc<dyn Progress>>, CacheError> {
+        Ok(Some(Arc::new(Holding(self.informer(place)?))))
+    }
+
     fn begin(&self, feed: Feed<K>, place: &Place<'_>) -> Result<Arc<dyn Begun>, CacheError> {
-        let cache = self.cache.as_ref().unwrap_or_else(|| place.cluster.cache());
-        let informer = cache.get_informer(&self.kind)?;
+        let informer = self.informer(place)?;
         let options = HandlerOptions::default().name(format!("controller {}", place.controller));
         let options = match self.resync.or(place.resync) {
             Some(period) => options.resync(period),
@@ -89,6 +98,19 @@ impl<K: Resource + Send + Sync + 'static> Begin<K> for KindSource<K> {
         };
         let registration = Arc::new(informer.add_handler_with(options, feed));
         Ok(Arc::new(Watching { informer: Mutex::new(Some(informer)), registration }))
+    }
+}
+
+/// An informer that is in use, so that it is there and in sync when a handler is added.
+struct Holding<K>(Informer<K>);
+
+impl<K: Resource + Send + Sync + 'static> Progress for Holding<K> {
+    fn synced(&self) -> BoxFuture<'_, ()> {
+        self.0.synced().boxed()
+    }
+
+    fn waiting_for(&self) -> Vec<Obstacle> {
+        self.0.not_synced().into_iter().map(Obstacle::Informer).collect()
     }
 }
 
@@ -104,7 +126,7 @@ impl<K> Watching<K> {
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Begun for Watching<K> {
+impl<K: Resource + Send + Sync + 'static> Progress for Watching<K> {
     fn synced(&self) -> BoxFuture<'_, ()> {
         self.registration.synced().map(|_| ()).boxed()
     }
@@ -121,7 +143,9 @@ impl<K: Resource + Send + Sync + 'static> Begun for Watching<K> {
         }
         missing.into_iter().map(Obstacle::Informer).collect()
     }
+}
 
+impl<K: Resource + Send + Sync + 'static> Begun for Watching<K> {
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             self.registration.close().await;

@@ -16,7 +16,7 @@ use futures::{FutureExt as _, Stream, StreamExt as _};
 use kube::Resource;
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Begin, Begun, Feed, Obstacle, Place};
+use super::{Begin, Begun, Feed, Obstacle, Place, Progress};
 use crate::Change;
 
 /// How much a channel holds unless it is told otherwise.
@@ -55,7 +55,7 @@ pub enum SendError {
 }
 
 /// A channel that holds up to [`DEFAULT_CAPACITY`] objects: each that is sent is a [generic](crate::ChangeKind::Generic)
-/// change. What is sent while the controller is stopped waits in it. When the last sender is dropped, nothing more comes,
+/// change. What is sent while the controller is stopped, or waits for leadership, waits in it. When the last sender is dropped, nothing more comes,
 /// and the controller goes on with what it has else.
 ///
 /// What the controller has taken from it and not reconciled when it is stopped is lost with its queue, and counted in
@@ -76,8 +76,8 @@ pub fn channel_with<K: Send + 'static>(
     (Sender(sender), StreamSource { name: name.into(), objects: Arc::new(Mutex::new(objects)) })
 }
 
-/// A stream of objects: each is a [generic](crate::ChangeKind::Generic) change. It is polled while the controller runs. When
-/// it ends, nothing more comes, and the controller goes on with what it has else.
+/// A stream of objects: each is a [generic](crate::ChangeKind::Generic) change. It is polled while the controller runs, but
+/// not while that waits for leadership. When it ends, nothing more comes, and the controller goes on with what it has else.
 ///
 /// `name` is what triggers call it.
 pub fn stream<K>(
@@ -187,7 +187,7 @@ pub(super) struct Reading {
     pub(super) scope: Scope,
 }
 
-impl Begun for Reading {
+impl Progress for Reading {
     fn synced(&self) -> BoxFuture<'_, ()> {
         std::future::ready(()).boxed()
     }
@@ -195,7 +195,9 @@ impl Begun for Reading {
     fn waiting_for(&self) -> Vec<Obstacle> {
         Vec::new()
     }
+}
 
+impl Begun for Reading {
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             // It gives way at its next wait, and never waits while it calls somebody.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bowline_apiserver::Verb;
 use bowline_cache::ObjectKey;
 use bowline_runtime::leader_election::{FenceClosed, LeaderElection};
-use bowline_runtime::{Action, Client, Cluster, Context, Manager, ManagerError, Request, Runnable};
+use bowline_runtime::{
+    Action, Client, Cluster, Context, ControllerError, Manager, ManagerError, Request, Runnable,
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -60,6 +62,35 @@ fn a_controller_that_does_not_warm_up_asks_for_nothing_before_it_leads() {
         second.ready().await.unwrap();
         world.settle().await;
         assert_eq!(world.record.lines(), ["second reconciles a"]);
+        second.stop();
+        second_start.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_standbys_controller_that_is_stopped_by_hand_stays_so_and_is_nobody_elses() {
+    World::run(1, |world| async move {
+        world.create("a").await;
+        let (first, second) = (world.replica("a"), world.replica("b"));
+        let first_start = world.start(&first);
+        first.elected().await;
+        let standby = second.controller::<ConfigMap>().run(world.reconciler("second")).unwrap();
+        let is_managed = |error: &ControllerError| matches!(error, ControllerError::Managed { .. });
+        let twice = second.add(standby.clone()).unwrap_err();
+        assert!(matches!(&twice, ManagerError::Controller(error) if is_managed(error)), "{twice}");
+        let second_start = world.start(&second);
+        world.until("the standby has seen all", || standby.is_warm()).await;
+        world.create("b").await;
+        world.settle().await;
+        assert_eq!(standby.queue_stats().ready, 0, "nothing is queued that nobody works on");
+        let _ = standby.stop().await.unwrap();
+        assert!(is_managed(&standby.start().unwrap_err()));
+        assert!(is_managed(&standby.run().await.unwrap_err()));
+        first.stop();
+        first_start.await.unwrap().unwrap();
+        second.elected().await;
+        world.settle().await;
+        assert_eq!(world.record.lines(), [""; 0]);
         second.stop();
         second_start.await.unwrap().unwrap();
     });

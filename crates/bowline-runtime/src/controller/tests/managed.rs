@@ -4,7 +4,8 @@ use std::io::Error;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_clock::Task;
+use bowline_apiserver::ApiServer;
+use bowline_clock::{Clock, Task};
 use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;
 
@@ -15,21 +16,21 @@ use crate::{
     WaitingFor,
 };
 
-type Ran = Task<Result<Stopped, ControllerError>>;
+pub(super) type Ran = Task<Result<Stopped, ControllerError>>;
 
 /// What a controller reconciled, in order.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<String>>>);
+pub(super) struct Seen(Arc<Mutex<Vec<String>>>);
 
 impl Seen {
-    fn all(&self) -> Vec<String> {
+    pub(super) fn all(&self) -> Vec<String> {
         let mut seen = self.0.lock().expect("nobody panics with it").clone();
         seen.sort();
         seen
     }
 
     /// A controller that is done at once.
-    fn by<K: Object>(&self, builder: ControllerBuilder<K>) -> Controller {
+    pub(super) fn by<K: Object>(&self, builder: ControllerBuilder<K>) -> Controller {
         let seen = self.clone();
         let built = builder.build(move |_: Context, request: Request| {
             seen.0.lock().expect("nobody panics with it").push(request.name().to_owned());
@@ -39,11 +40,11 @@ impl Seen {
     }
 }
 
-fn duty() -> Duty {
+pub(super) fn duty() -> Duty {
     Duty { go: CancellationToken::new(), stop: CancellationToken::new(), now: CancellationToken::new() }
 }
 
-async fn cluster(world: &World) -> Cluster {
+pub(super) async fn cluster(world: &World) -> Cluster {
     let cluster = Cluster::new(&world.scope.spawner(), world.kube.clone()).expect("it can be made");
     cluster.start();
     for name in ["a", "b", "c"] {
@@ -52,7 +53,7 @@ async fn cluster(world: &World) -> Cluster {
     cluster
 }
 
-fn run(world: &World, controller: &Controller, duty: &Duty) -> Ran {
+pub(super) fn run(world: &World, controller: &Controller, duty: &Duty) -> Ran {
     let (controller, duty) = (controller.clone(), duty.clone());
     world.scope.spawn("managed", async move { controller.run_managed(duty).await })
 }
@@ -79,30 +80,6 @@ async fn stuck(world: &World, duty: &Duty) -> (Controller, CancellationToken, Ra
     duty.go.cancel();
     world.until("it reconciles", || !controller.reconciling().is_empty()).await;
     (controller, told, ran)
-}
-
-#[test]
-fn a_controller_that_waits_to_work_fills_its_queue_and_reconciles_nothing() {
-    World::run(1, |world| async move {
-        let (duty, seen) = (duty(), Seen::default());
-        let controller = seen.by(cluster(&world).await.controller::<ConfigMap>());
-        assert!(controller.needs_leadership() && controller.warms_up());
-        let ran = run(&world, &controller, &duty);
-        world.until("it is warm", || controller.is_warm()).await;
-        controller.trigger(Request::new("default", "d"));
-        world.clock.sleep(Duration::from_hours(1)).await;
-        assert!(controller.is_running() && !controller.is_ready());
-        assert_eq!((controller.waiting_for(), seen.all()), (vec![], vec![]));
-        assert_eq!(controller.queue_stats().ready, 4, "those that there are, and the one by hand");
-        duty.go.cancel();
-        controller.ready().await.unwrap();
-        assert!(controller.is_warm());
-        world.settle().await;
-        assert_eq!(seen.all(), ["a", "b", "c", "d"]);
-        duty.stop.cancel();
-        assert_eq!(ran.await.unwrap(), Ok(Stopped::default()));
-        assert!(!controller.is_warm());
-    });
 }
 
 #[test]
@@ -224,18 +201,109 @@ fn a_controller_that_never_worked_ends_and_can_run_again() {
             let again = controller.run_managed(duty.clone()).await.unwrap_err();
             assert_eq!(again, ControllerError::AlreadyRunning { controller: "configmap".to_owned() });
             end(&duty);
-            let stopped = ran.await.unwrap().unwrap();
-            assert_eq!(
-                (stopped.waiting(), stopped.aborted(), stopped.left_behind()),
-                (3, [].as_slice(), [].as_slice())
-            );
+            assert_eq!(ran.await.unwrap(), Ok(Stopped::default()));
             assert!(seen.all().is_empty());
+            assert!(controller.cluster().cache().stats().is_empty(), "its informers end with it");
         }
-        controller.start().unwrap();
-        controller.ready().await.unwrap();
+        let duty = duty();
+        duty.go.cancel();
+        let _ran = run(&world, &controller, &duty);
         world.settle().await;
         assert_eq!(seen.all(), ["a", "b", "c"]);
     });
+}
+
+#[test]
+fn a_controller_that_belongs_to_a_manager_is_started_by_nobody_else() {
+    World::run(10, |world| async move {
+        let seen = Seen::default();
+        let cluster = cluster(&world).await;
+        let managed = ControllerError::Managed { controller: "configmap".to_owned() };
+        let text = managed.to_string();
+        assert!(text.contains("\"configmap\" belongs to a manager, which starts it"), "{text}");
+        let controller = seen.by(cluster.controller::<ConfigMap>());
+        controller.start().unwrap();
+        let running = ControllerError::AlreadyRunning { controller: "configmap".to_owned() };
+        assert_eq!(controller.adopt(), Err(running));
+        let _ = controller.stop().await.unwrap();
+        controller.adopt().unwrap();
+        assert_eq!(controller.adopt(), Err(managed.clone()));
+        assert_eq!(controller.start(), Err(managed.clone()));
+
+        let duty = duty();
+        let ran = run(&world, &controller, &duty);
+        world.until("it is warm", || controller.is_warm()).await;
+        assert_eq!(controller.adopt(), Err(managed.clone()));
+        // By hand, as anybody may.
+        assert_eq!(controller.stop().await, Ok(Stopped::default()));
+        assert_eq!(ran.await.unwrap(), Ok(Stopped::default()));
+        assert_eq!(controller.start(), Err(managed.clone()));
+        assert_eq!(controller.run().await, Err(managed.clone()));
+        world.settle().await;
+        assert!(!controller.is_running() && seen.all().is_empty(), "{:?}", seen.all());
+
+        // It is enough that a manager ran it.
+        let other = seen.by(cluster.controller::<ConfigMap>().named("other"));
+        let ran = run(&world, &other, &duty);
+        duty.stop.cancel();
+        let _ = ran.await.unwrap().unwrap();
+        assert!(matches!(other.start(), Err(ControllerError::Managed { .. })));
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn workers_that_block_their_threads_are_all_named_and_the_others_are_not() {
+    let clock = Clock::real();
+    let server = ApiServer::builder().clock(clock.clone()).build().unwrap();
+    let scope = clock.scope("test");
+    let cluster = Cluster::new(&scope.spawner(), kube::Client::new(server, "default")).unwrap();
+    cluster.start();
+    for name in ["blocks", "blocks-later", "waits"] {
+        cluster.client().create(&map(name)).await.unwrap();
+    }
+    let (free, blocked) = std::sync::mpsc::channel::<()>();
+    let (blocked, inside) = (Arc::new(Mutex::new(blocked)), Seen::default());
+    let reconcile = {
+        let inside = inside.clone();
+        move |_: Context, request: Request| {
+            let (blocked, inside) = (blocked.clone(), inside.clone());
+            async move {
+                if request.name() == "blocks-later" {
+                    tokio::task::yield_now().await;
+                }
+                inside.0.lock().expect("nobody panics with it").push(request.name().to_owned());
+                if request.name() == "waits" {
+                    std::future::pending::<()>().await;
+                }
+                // Until the other end is gone: one has it, the other waits for that one.
+                let _ = blocked.lock().map(|blocked| blocked.recv());
+                Ok::<_, Error>(Action::done())
+            }
+        }
+    };
+    let three = std::num::NonZeroUsize::new(3).unwrap();
+    let controller = cluster.controller::<ConfigMap>().concurrency(three).build(reconcile).unwrap();
+    let duty = duty();
+    duty.go.cancel();
+    let (running, told) = (controller.clone(), duty.clone());
+    let ran = scope.spawn("managed", async move { running.run_managed(told).await });
+    // A thread that blocks may be the one that was to look at timers: others are kept awake.
+    let until = async |is_so: &dyn Fn() -> bool| {
+        let limit = clock.now() + Duration::from_mins(1);
+        while !is_so() {
+            assert!(clock.now() < limit, "waited for too long");
+            scope.spawn("tick", std::future::ready(())).await.unwrap();
+        }
+    };
+    until(&|| inside.all().len() == 3 && controller.reconciling().len() == 2).await;
+    duty.now.cancel();
+    until(&|| !controller.is_running()).await;
+    drop(free);
+    let stopped = ran.await.unwrap().unwrap();
+    let left = stopped.left_behind();
+    assert_eq!(left.len(), 2, "{stopped:?}");
+    assert!(left.iter().all(|name| name.contains("/workers/worker ")), "{stopped:?}");
+    assert!(stopped.aborted().contains(&Request::new("default", "waits")), "{stopped:?}");
 }
 
 #[test]
