@@ -26,6 +26,9 @@
 //! forges a line.
 //!
 //! [`Format::Text`] is the same for people: time, level, logger, message, then `key=value`; empty values are left out.
+//!
+//! Records of the crate `log` are lines, too, by the same levels, with their target as the logger: [`init`] is its logger, unless
+//! the program has set another before.
 #![cfg_attr(
     feature = "opentelemetry",
     doc = "
@@ -44,6 +47,7 @@ reconciler makes are its children."
 mod directives;
 mod fields;
 mod lines;
+mod records;
 #[cfg(test)]
 mod tests;
 #[cfg(feature = "opentelemetry")]
@@ -54,11 +58,14 @@ use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 
 use tracing::Dispatch;
+#[cfg(feature = "args")]
+use tracing::subscriber::NoSubscriber;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use directives::Directives;
 use lines::Lines;
+use records::Records;
 
 /// What is logged, and how.
 #[derive(Clone, Debug)]
@@ -132,7 +139,14 @@ pub enum TelemetryError {
 pub fn init(options: &Options) -> Result<Telemetry, TelemetryError> {
     let (dispatch, telemetry) = dispatch(options)?;
     tracing::dispatcher::set_global_default(dispatch).map_err(|_| TelemetryError::AlreadySet)?;
+    Records::new(options.level.parse()?).install();
     Ok(telemetry)
+}
+
+/// Whether something listens already.
+#[cfg(feature = "args")]
+pub(crate) fn is_set() -> bool {
+    tracing::dispatcher::get_default(|listener| !listener.is::<NoSubscriber>())
 }
 
 /// The same as a value, for a test or a part of a program: see [`tracing::dispatcher`] for how it is used.

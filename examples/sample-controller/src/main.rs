@@ -16,7 +16,7 @@ async fn main() -> Result<()> {
         return print(&serde_json::to_string_pretty(&Foo::crd())?);
     }
     // Without a cluster, on one of its own.
-    let plane = if args.flags.names_cluster() { None } else { Some(Plane::start(&mut args.flags).await?) };
+    let plane = if args.flags.names_cluster() { None } else { Some(Plane::start(&mut args).await?) };
     let manager = args.manager().await?;
     operator(&manager)?;
     if let Some(plane) = &plane {

@@ -3,13 +3,16 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use bowline::args::ManagerFlags;
+use bowline::args::Arguments;
 use bowline::kube::api::{Api, PostParams};
 use bowline::prelude::*;
+use bowline::runtime::server::BindAddress;
 use bowline_apiserver::{ApiServer, ServeOptions, Serving};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use sample_controller::{Foo, FooSpec};
 use tokio::net::TcpListener;
+
+use crate::flags::Flags;
 
 /// How long requests that are being answered may take when the server is stopped.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,8 +26,9 @@ pub(crate) struct Plane {
 
 impl Plane {
     /// On a free port of the loopback interface, with a kubeconfig that only this user can read. The flags say from now on
-    /// that this is the cluster.
-    pub(crate) async fn start(flags: &mut ManagerFlags) -> Result<Self> {
+    /// that this is the cluster. Ends the process where they ask for what this server does not have.
+    pub(crate) async fn start(args: &mut Arguments<Flags>) -> Result<Self> {
+        adapt(args);
         let server = ApiServer::builder().build()?;
         fill(bowline::kube::Client::new(server.clone(), "default")).await?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
@@ -32,10 +36,7 @@ impl Plane {
         let name = format!("sample-controller-{}.kubeconfig", serving.address().port());
         let kubeconfig = Kubeconfig(std::env::temp_dir().join(name));
         serving.kubeconfig().write(&kubeconfig.0)?;
-        flags.kubeconfig = Some(kubeconfig.0.clone());
-        // This server does not tell whose a token is.
-        flags.metrics_secure = false;
-        flags.leader_election_namespace.get_or_insert_with(|| "default".to_owned());
+        args.flags.kubeconfig = Some(kubeconfig.0.clone());
         let greeting = greeting(serving.kubeconfig().server(), &kubeconfig.0.display().to_string());
         Ok(Self { serving, greeting, _kubeconfig: kubeconfig })
     }
@@ -48,6 +49,22 @@ impl Plane {
     pub(crate) async fn stop(self) {
         self.serving.shutdown(PATIENCE).await;
     }
+}
+
+/// Makes the defaults fit a server that is nobody else's. What was typed stays.
+fn adapt(args: &mut Arguments<Flags>) {
+    if !args.is_typed("metrics_secure") {
+        args.flags.metrics_secure = false;
+    } else if args.flags.metrics_secure {
+        let problem = "--metrics-secure needs a cluster that tells whose a token is, and the server that this program starts does \
+                       not: leave it out, or name a cluster with --kubeconfig";
+        args.error(problem).exit();
+    }
+    // No kubelet asks, and another one may run beside.
+    if !args.is_typed("health_probe_bind_address") {
+        args.flags.health_probe_bind_address = BindAddress::off();
+    }
+    args.flags.leader_election_namespace.get_or_insert_with(|| "default".to_owned());
 }
 
 /// The file, for as long as this is there.

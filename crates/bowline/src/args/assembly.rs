@@ -12,8 +12,8 @@ use bowline_runtime::transport::{self, ConfigSearch, TransportError, TransportOp
 use bowline_runtime::{Manager, ManagerBuilder, ManagerError, Signals};
 use kube::Config;
 
-use super::{ManagerFlags, program};
-use crate::telemetry::{self, TelemetryError};
+use super::ManagerFlags;
+use crate::telemetry::{self, Telemetry, TelemetryError};
 
 /// Where a pod finds out in which namespace it is.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -22,6 +22,12 @@ const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArgsError {
+    /// The flags do not fit together. [`args`](super::args()) says so before, and ends the program.
+    #[error("{problem}")]
+    Flags {
+        /// What does not, by the names of the flags.
+        problem: String,
+    },
     /// Logs cannot be set up.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
@@ -46,8 +52,11 @@ impl ManagerFlags {
     /// Sets up logs, listens to signals, looks for the cluster, and makes the manager that the flags ask for. Once in a
     /// process.
     ///
+    /// A program that has set up a `tracing` subscriber before keeps it: its own logs are as it wants them, `--log-level` and
+    /// `--log-format` mean nothing then, and traces are not sent unless it does so.
+    ///
     /// # Errors
-    /// When logs are set up already, there is no configuration of a cluster, or the lease has no namespace.
+    /// When the flags do not fit together, there is no configuration of a cluster, or the lease has no namespace.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -64,13 +73,15 @@ impl ManagerFlags {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn builder(&self) -> Result<ManagerBuilder, ArgsError> {
-        let logs = telemetry::Options::new().level(&self.log_level).format(self.log_format);
-        let telemetry = telemetry::init(&logs)?;
+        if let Some(problem) = self.contradiction() {
+            return Err(ArgsError::Flags { problem });
+        }
+        let telemetry = self.telemetry()?;
         let signals = Signals::listen().map_err(ArgsError::Signals)?;
         let config = self.config_search().find().await?;
-        let scope = Clock::real().scope(program_name());
+        let scope = Clock::real().scope("operator");
         let metrics = self.metrics_server(&config)?;
-        let namespaces: Vec<_> = self.namespace.iter().map(|name| (name.clone(), Settings::new())).collect();
+        let namespaces: Vec<_> = self.namespaces().map(|name| (name.clone(), Settings::new())).collect();
         let mut builder = Manager::builder(&scope.spawner(), config)
             .cluster(|cluster| cluster.cache(CacheOptions::new().namespaces(namespaces)))
             .concurrency(self.max_concurrent_reconciles)
@@ -86,7 +97,7 @@ impl ManagerFlags {
                 Some(namespace) => namespace.clone(),
                 None => pod_namespace(Path::new(POD_NAMESPACE)).ok_or(ArgsError::NoNamespace)?,
             };
-            builder = builder.leader_election(self.election(namespace));
+            builder = builder.leader_election(self.election(namespace, self.lease()));
         }
         Ok(builder)
     }
@@ -97,6 +108,21 @@ impl ManagerFlags {
     pub fn names_cluster(&self) -> bool {
         let is_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty());
         is_pod || self.kubeconfig.is_some() || self.context.is_some() || self.master.is_some()
+    }
+
+    /// Logs, unless the program has some already.
+    fn telemetry(&self) -> Result<Option<Telemetry>, TelemetryError> {
+        if telemetry::is_set() {
+            tracing::debug!("the program has logs of its own: --log-level and --log-format change nothing");
+            return Ok(None);
+        }
+        let options = telemetry::Options::new().level(&self.log_level).format(self.log_format);
+        telemetry::init(&options).map(Some)
+    }
+
+    /// The namespaces, without those that are empty.
+    fn namespaces(&self) -> impl Iterator<Item = &String> {
+        self.namespace.iter().filter(|name| !name.is_empty())
     }
 
     fn config_search(&self) -> ConfigSearch {
@@ -127,9 +153,13 @@ impl ManagerFlags {
         Ok(server.tls(tls).authenticated(client))
     }
 
-    fn election(&self, namespace: String) -> LeaderElection {
-        let id = self.leader_election_id.clone().unwrap_or_else(program_name);
-        LeaderElection::new(namespace, id)
+    /// What the lease is called; empty where nobody says so.
+    fn lease(&self) -> &str {
+        self.leader_election_id.as_deref().unwrap_or_default()
+    }
+
+    fn election(&self, namespace: String, lease: &str) -> LeaderElection {
+        LeaderElection::new(namespace, lease)
             .lease_duration(self.leader_election_lease_duration)
             .renew_deadline(self.leader_election_renew_deadline)
             .retry_period(self.leader_election_retry_period)
@@ -137,11 +167,21 @@ impl ManagerFlags {
 
     /// What does not fit together, by the names of the flags.
     pub(super) fn contradiction(&self) -> Option<String> {
+        if self.enable_debug && self.metrics_bind_address.is_off() {
+            let problem = "--enable-debug adds a page to the metrics server, and there is none: set --metrics-bind-address, for \
+                           example to 127.0.0.1:8080";
+            return Some(problem.to_owned());
+        }
         if !self.leader_elect {
             return None;
         }
+        if self.lease().is_empty() {
+            let problem = "--leader-elect needs --leader-election-id, the name of the lease: all replicas of this operator, of \
+                           whatever version, must have the same, and no other operator in the namespace may have it";
+            return Some(problem.to_owned());
+        }
         // Where the lease is comes later, and makes no difference here.
-        let election = self.election("any".to_owned());
+        let election = self.election("any".to_owned(), self.lease());
         Some(match election.validate().err()? {
             ElectionError::LeaseNotLongerThanRenewal { lease, renew, .. } => format!(
                 "--leader-election-lease-duration ({lease:?}) must be longer than --leader-election-renew-deadline ({renew:?})"
@@ -159,26 +199,6 @@ impl ManagerFlags {
     }
 }
 
-/// The name of this program, as a lease may have it.
-fn program_name() -> String {
-    name_of_lease(&program(std::env::args_os().next().as_ref()))
-}
-
-fn name_of_lease(program: &str) -> String {
-    let allowed = |char: char| if char.is_ascii_alphanumeric() { char.to_ascii_lowercase() } else { '-' };
-    // As many as every kind of name may have.
-    let name: String = program
-        .trim_start_matches(|char: char| !char.is_ascii_alphanumeric())
-        .chars()
-        .map(allowed)
-        .take(63)
-        .collect();
-    match name.trim_end_matches('-') {
-        "" => "operator".to_owned(),
-        name => name.to_owned(),
-    }
-}
-
 /// The namespace in a file, if there is one.
 fn pod_namespace(path: &Path) -> Option<String> {
     let namespace = std::fs::read_to_string(path).ok()?.trim().to_owned();
@@ -188,19 +208,6 @@ fn pod_namespace(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_lease_is_called_like_the_program_as_far_as_it_may_be() {
-        for (program, lease) in [
-            ("sample-controller", "sample-controller"),
-            ("My_Operator.v2", "my-operator-v2"),
-            ("_", "operator"),
-            ("", "operator"),
-            (&"a-".repeat(300), &format!("{}a", "a-".repeat(31))),
-        ] {
-            assert_eq!(name_of_lease(program), lease);
-        }
-    }
 
     #[test]
     fn a_pod_knows_its_namespace_and_nobody_else_does() {

@@ -8,6 +8,7 @@ use super::*;
 /// Looks after websites
 #[derive(Debug, clap::Parser)]
 #[command(version = "1.2.3")]
+#[command(mut_arg("leader_election_id", |arg| arg.default_value("websites")))]
 struct Own {
     /// The image of a website that names none
     #[arg(long, value_name = "IMAGE", default_value = "nginx")]
@@ -71,10 +72,10 @@ fn switches_are_typed_as_in_go() {
         ("operator --leader-elect=true", true),
         ("operator --leader-elect=false", false),
     ] {
-        assert_eq!(read::<()>(line).unwrap().flags.leader_elect, is_on, "{line}");
+        assert_eq!(read::<Own>(line).unwrap().flags.leader_elect, is_on, "{line}");
     }
     assert!(!read::<()>("operator").unwrap().flags.enable_debug);
-    assert!(read::<()>("operator --enable-debug").unwrap().flags.enable_debug);
+    assert!(read::<()>("operator --enable-debug --metrics-bind-address :8080").unwrap().flags.enable_debug);
     assert!(read::<()>("operator").unwrap().flags.metrics_secure);
     assert!(!read::<()>("operator --metrics-secure=false").unwrap().flags.metrics_secure);
 }
@@ -83,7 +84,7 @@ fn switches_are_typed_as_in_go() {
 fn a_kubeconfig_without_a_path_is_the_usual_one() {
     let kubeconfig = |line| read::<()>(line).unwrap().flags.kubeconfig;
     assert_eq!(kubeconfig("operator"), None);
-    assert_eq!(kubeconfig("operator --kubeconfig --leader-elect").as_deref(), Some(Path::new("")));
+    assert_eq!(kubeconfig("operator --kubeconfig --metrics-secure").as_deref(), Some(Path::new("")));
     assert_eq!(kubeconfig("operator --kubeconfig a/b").as_deref(), Some(Path::new("a/b")));
 }
 
@@ -110,7 +111,7 @@ fn nonsense_is_refused_with_the_flag_and_the_reason() {
             "invalid value '-1s' for '--graceful-shutdown-timeout <DURATION>': a duration cannot be negative",
         ),
         ("--namespace Web", &format!("invalid value 'Web' for '--namespace <NAMES>': {namespace}")),
-        ("-n a,,b", &format!("invalid value '' for '--namespace <NAMES>': {namespace}")),
+        ("-n a,-,b", &format!("invalid value '-' for '--namespace <NAMES>': {namespace}")),
         (
             "--leader-election-id a/b",
             "invalid value 'a/b' for '--leader-election-id <NAME>': a name has up to 253 lower case letters, digits, \
@@ -125,11 +126,75 @@ fn nonsense_is_refused_with_the_flag_and_the_reason() {
             "invalid value '0' for '--max-concurrent-reconciles <NUMBER>': number would be zero for non-zero type",
         ),
         ("--leader-elect=perhaps", "invalid value 'perhaps' for '--leader-elect[=<BOOL>]'"),
+        (
+            "--leader-elect",
+            "--leader-elect needs --leader-election-id, the name of the lease: all replicas of this operator, of whatever \
+             version, must have the same, and no other operator in the namespace may have it",
+        ),
+        (
+            "--enable-debug",
+            "--enable-debug adds a page to the metrics server, and there is none: set --metrics-bind-address, for example to \
+             127.0.0.1:8080",
+        ),
         ("--kubekonfig a", "unexpected argument '--kubekonfig' found"),
         ("extra", "unexpected argument 'extra' found"),
     ] {
         assert_eq!(refused(&format!("operator {given}")), format!("error: {answer}"));
     }
+}
+
+#[test]
+fn a_lease_is_called_what_the_program_says_wherever_its_file_is() {
+    for (line, lease) in [
+        ("/manager --leader-elect", "websites"),
+        ("operator-1.3.0 --leader-elect --leader-election-id=", "websites"),
+        ("operator --leader-elect --leader-election-id=mine", "mine"),
+    ] {
+        assert_eq!(read::<Own>(line).unwrap().flags.leader_election_id.as_deref(), Some(lease), "{line}");
+    }
+    assert!(refused("/manager --leader-elect --leader-election-id=").contains("needs --leader-election-id"));
+}
+
+#[test]
+fn an_empty_value_is_none() {
+    let options = "--context= --master= --namespace= --metrics-cert-path= --leader-election-namespace= --leader-election-id=";
+    let flags = read::<()>(&format!("operator {options}")).unwrap().flags;
+    assert_eq!((&flags.context, &flags.master, &flags.metrics_cert_path), (&None, &None, &None));
+    assert_eq!((&flags.leader_election_namespace, &flags.leader_election_id), (&None, &None));
+    assert!(flags.namespace.is_empty(), "{:?}", flags.namespace);
+    let words = ["operator", "--context", "", "--master", "", "-n", "", "--namespace", "a,,b,"];
+    let flags = Arguments::<()>::try_from_iter(words).unwrap().flags;
+    assert_eq!((&flags.context, &flags.master), (&None, &None));
+    assert_eq!(flags.namespace, ["a", "b"]);
+
+    let options = "--context=a --master=https://a --metrics-cert-path=b --leader-election-namespace=c";
+    let flags = read::<()>(&format!("operator {options}")).unwrap().flags;
+    assert_eq!(flags.context.as_deref(), Some("a"));
+    assert_eq!(flags.master, Some("https://a".parse().unwrap()));
+    assert_eq!(flags.metrics_cert_path.as_deref(), Some(Path::new("b")));
+    assert_eq!(flags.leader_election_namespace.as_deref(), Some("c"));
+}
+
+#[test]
+fn a_program_knows_what_was_typed() {
+    let arguments = read::<Own>("operator --metrics-secure --image nginx").unwrap();
+    for (flag, is_typed) in
+        [("metrics_secure", true), ("image", true), ("context", false), ("log_level", false)]
+    {
+        assert_eq!(arguments.is_typed(flag), is_typed, "{flag}");
+    }
+}
+
+#[tokio::test]
+async fn flags_that_do_not_fit_together_make_no_manager_in_a_command_line_of_its_own_either() {
+    #[derive(Debug, clap::Parser)]
+    struct Whole {
+        #[command(flatten)]
+        manager: ManagerFlags,
+    }
+    let whole: Whole = clap::Parser::parse_from(["operator", "--leader-elect", "--leader-election-id="]);
+    let Err(error) = whole.manager.builder().await else { panic!("it has no lease") };
+    assert!(error.to_string().contains("needs --leader-election-id"), "{error}");
 }
 
 #[test]
@@ -173,7 +238,8 @@ fn the_help_lists_all_flags_with_their_defaults() {
           --metrics-cert-key <NAME>
               The file of the certificate's key in that directory [default: tls.key]
           --health-probe-bind-address <ADDRESS>
-              Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default: 0]
+              Where /healthz and /readyz are served, as HOST:PORT or :PORT; 0 is nowhere [default:
+              :8081]
           --enable-debug[=<BOOL>]
               Whether the metrics server shows at /debug what controllers do [default: false]
 
@@ -181,7 +247,8 @@ fn the_help_lists_all_flags_with_their_defaults() {
           --leader-elect[=<BOOL>]
               Whether of several replicas only one acts: the one that has the lease [default: false]
           --leader-election-id <NAME>
-              The name of the lease [default: the name of the program]
+              The name of the lease, for all replicas of this operator and nobody else; --leader-elect
+              needs one [default: websites]
           --leader-election-namespace <NAME>
               The namespace of the lease [default: that of the pod]
           --leader-election-lease-duration <DURATION>
@@ -195,7 +262,8 @@ fn the_help_lists_all_flags_with_their_defaults() {
           --max-concurrent-reconciles <NUMBER>
               How many objects a controller works on at once, unless it says so itself [default: 1]
           --graceful-shutdown-timeout <DURATION>
-              How long what runs may take to end when the program is asked to [default: 30s]
+              How long a stop may take: for what runs to end, then for the last events and the lease
+              [default: 30s]
 
     Logs:
           --log-level <LEVEL>    What is logged: a level, and others for parts of the code, like

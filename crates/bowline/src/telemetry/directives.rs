@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
+use tracing::{Level, Metadata};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Filter};
 
@@ -19,8 +19,13 @@ pub(super) struct Directives {
 }
 
 impl Directives {
+    /// Whether an event is logged.
+    pub(super) fn keep_event(&self, target: &str, level: Level) -> bool {
+        self.targets.would_enable(target, &level)
+    }
+
     fn keeps(&self, metadata: &Metadata<'_>) -> bool {
-        self.targets.would_enable(metadata.target(), metadata.level())
+        self.keep_event(metadata.target(), *metadata.level())
             || (metadata.is_span() && !self.is_off && *metadata.level() <= LevelFilter::INFO)
     }
 }

@@ -28,6 +28,10 @@ impl Fields {
         self.entries.iter().map(|(name, value)| (*name, value))
     }
 
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.entries.retain(|(name, _)| is_kept(name));
+    }
+
     /// Newer values in the place of older ones.
     pub(super) fn merge(&mut self, newer: Self) {
         for (name, value) in newer.entries {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
+use tracing_log::NormalizeEvent as _;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::{Context, Layer};
@@ -80,6 +81,11 @@ where
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut own = Fields::default();
         event.record(&mut own);
+        // One of the crate `log` has where it comes from in fields.
+        let record = event.normalized_metadata();
+        if record.is_some() {
+            own.retain(|name| !name.starts_with("log."));
+        }
         let spans: Vec<_> = context.event_scope(event).into_iter().flat_map(Scope::from_root).collect();
         let extensions: Vec<_> = spans.iter().map(|span| span.extensions()).collect();
         let mut around: Vec<(&str, &Value)> = Vec::new();
@@ -89,7 +95,7 @@ where
                 None => around.push((name, value)),
             }
         }
-        let metadata = event.metadata();
+        let metadata = record.as_ref().unwrap_or_else(|| event.metadata());
         let head = Head { time: now(), level: *metadata.level(), logger: metadata.target() };
         let mut line = String::with_capacity(256);
         match self.format {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tracing::{debug, error, info, info_span, warn};
+use tracing_log::log::{self, Log as _, Record};
 
 use super::*;
 
@@ -106,6 +107,31 @@ fn levels_are_by_target_and_spans_stay_whatever_the_level() {
     let said: Vec<_> = lines.iter().map(|line| (line["msg"].as_str(), line["controller"].as_str())).collect();
     assert_eq!(said, [(Some("seen"), Some("foo")), (Some("seen"), Some("foo"))]);
     assert!(logged(&Options::new().level("off"), run).is_empty());
+}
+
+#[test]
+fn records_of_the_crate_log_are_lines_like_others() {
+    let level = "warn,driver=info";
+    let records = Records::new(level.parse().unwrap());
+    let say = |level, target, text: &str| {
+        records.log(&Record::builder().level(level).target(target).args(format_args!("{text}")).build());
+    };
+    let lines = logged(&Options::new().level(level).format(Format::Json), || {
+        let _span = reconcile().entered();
+        say(log::Level::Info, "driver::pool", "seen");
+        say(log::Level::Debug, "driver::pool", "not seen");
+        warn!("seen");
+        say(log::Level::Info, "elsewhere", "not seen");
+        warn!("seen");
+    });
+    let lines: Vec<_> = lines.iter().map(|line| as_json(line)).collect();
+    let expected = json!({
+        "level": "info", "logger": "driver::pool", "msg": "seen", "controller": "foo", "namespace": "default",
+        "name": "web", "controllerGroup": "",
+    });
+    assert_eq!(lines[0], expected);
+    let said: Vec<_> = lines.iter().map(|line| line["msg"].as_str().unwrap()).collect();
+    assert_eq!(said, ["seen"; 3]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use protobuf::{Message, Span};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tracing::Instrument as _;
+use tracing_log::log;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -29,10 +30,13 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// Two reconciles of one object: the first fails, the second does not.
 async fn operate() -> Outcome {
-    let options = telemetry::Options::new().level("warn").format(Format::Json);
+    let options = telemetry::Options::new().level("warn,other=debug").format(Format::Json);
     let telemetry = telemetry::init(&options)?;
     assert!(telemetry.exports_traces());
     assert!(matches!(telemetry::init(&options), Err(telemetry::TelemetryError::AlreadySet)));
+    log::warn!(target: "driver", "a record of the crate log");
+    log::debug!(target: "driver", "one that nobody wants");
+    tracing::warn!("the event after it");
     let clock = Clock::real();
     let scope = clock.scope("operator");
     let kube = kube::Client::new(ApiServer::builder().clock(clock.clone()).build()?, "default");
@@ -145,8 +149,11 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
     assert_eq!(failed.status, Some((2, "failed: no luck".to_owned())));
     assert_eq!(done.status, None);
 
-    // The log has the same keys, though the level is above that of the span.
     let log = log(&output);
+    assert!(log.contains(r#""level":"warn","logger":"driver","msg":"a record of the crate log"}"#), "{log}");
+    assert!(!log.contains("one that nobody wants") && log.contains("the event after it"), "{log}");
+
+    // The log has the same keys, though the level is above that of the span.
     let line = log.lines().find(|line| line.contains("no luck")).unwrap();
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     let keys = ["level", "msg", "replica", "controller", "namespace", "name", "triggers", "error"];

@@ -45,7 +45,14 @@ async fn with_a_kubeconfig_it_runs_on_that_cluster_in_the_namespaces_that_are_na
     let elsewhere = foo(env.namespace(), Some(2));
     let foos = Api::<Foo>::namespaced(env.kube().clone(), "default");
     foos.create(&PostParams::default(), &elsewhere).await?;
-    let program = Running::start(&["--kubeconfig", plane.kubeconfig(), "--namespace", env.namespace()]);
+    let program = Running::start(
+        [
+            ["--kubeconfig", plane.kubeconfig()],
+            ["--namespace", env.namespace()],
+            ["--health-probe-bind-address", "0"],
+        ]
+        .as_flattened(),
+    );
     env.client().create(&foo("web", Some(2))).await?;
     let patient = env.within(Duration::from_secs(60));
     patient.wait_for::<Foo>("web", |foo| foo.status.is_some()).await?;
@@ -144,7 +151,13 @@ fn what_it_cannot_begin_with_is_told_in_one_line() {
         ),
         (&["--kubeconfig", kubeconfig, "--leader-elect"], 1, "set --leader-election-namespace"),
         (&["--kubeconfig", kubeconfig, "--health-probe-bind-address", &taken], 1, "address in use"),
-        (&["--kubeconfig", kubeconfig, "--metrics-bind-address", &taken], 1, "address in use"),
+        (
+            &["--kubeconfig", kubeconfig, "--health-probe-bind-address=0", "--metrics-bind-address", &taken],
+            1,
+            "address in use",
+        ),
+        (&["--enable-debug"], 2, "there is none: set --metrics-bind-address"),
+        (&["--metrics-secure"], 2, "needs a cluster that tells whose a token is"),
         (&["--metrics-bind-address", "99999"], 2, "is no address to listen on"),
         (&["--health-probe-bind-address", ":http"], 2, "is no address to listen on"),
         (
@@ -181,7 +194,12 @@ fn the_help_tells_what_can_be_done() {
       -h, --help     Print help (see more with '--help')
       -V, --version  Print version
     ");
-    for default in ["unless it says so itself [default: 2]", "info,bowline_runtime::controller=debug]"] {
+    for default in [
+        "unless it says so itself [default: 2]",
+        "info,bowline_runtime::controller=debug]",
+        "[default: sample-controller]",
+        ":8081]",
+    ] {
         assert!(ready_made.contains(default), "{default}: {ready_made}");
     }
     let output = sample_controller().arg("--version").output().unwrap();

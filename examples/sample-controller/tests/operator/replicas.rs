@@ -20,7 +20,7 @@ async fn when_the_leader_is_killed_the_other_replica_finishes_its_work() -> Resu
     let arguments = [
         ["--kubeconfig", plane.kubeconfig()],
         ["--namespace", env.namespace()],
-        ["--leader-elect", "--leader-election-id=foos"],
+        ["--leader-elect", "--health-probe-bind-address=0"],
         ["--leader-election-namespace", env.namespace()],
         ["--leader-election-lease-duration", "2s"],
         ["--leader-election-renew-deadline", "1.2s"],
@@ -82,6 +82,6 @@ async fn deployments(env: &TestEnv, group: &str) -> Result<()> {
 }
 
 async fn holder(env: &TestEnv) -> Result<Option<String>> {
-    let lease = env.client().get::<Lease>(&ObjectKey::new(env.namespace(), "foos")).await?;
+    let lease = env.client().get::<Lease>(&ObjectKey::new(env.namespace(), "sample-controller")).await?;
     Ok(lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()))
 }

@@ -87,7 +87,7 @@ impl World {
         let arguments = [
             ["--kubeconfig", kubeconfig.to_str().expect("text")],
             ["--namespace", "default"],
-            ["--leader-elect", "--leader-election-id=foos"],
+            ["--leader-elect", "--health-probe-bind-address=0"],
             ["--leader-election-namespace", "default"],
             ["--leader-election-lease-duration", "2s"],
             ["--leader-election-renew-deadline", "1.2s"],
