@@ -2,7 +2,9 @@
 //!
 //! It lists what needs attention, the controllers with their queues, what each worker reconciles and for how long, the
 //! informers, and the last reconciles with what caused them and how they ended. Of objects it shows names and the errors about
-//! them, never what is in them.
+//! them, nothing else of what is in them. But errors are shown as they are, and may quote values: an API server that refuses an
+//! object says which value is invalid (`spec.size: Invalid value: "…"`), and so may reconcilers. So the page is for those only who
+//! may see the objects.
 //!
 //! A page is a value that answers requests; who serves it, and to whom, is up to others. It has the forms
 //! - HTML, for browsers: one page without scripts or anything from elsewhere, in light and dark,
@@ -35,6 +37,7 @@ use http::header::{
 };
 use http::{Response, StatusCode, request};
 
+use crate::server::refuse_change;
 use crate::{Cluster, Controller};
 use query::{Form, Query};
 pub use report::{
@@ -104,12 +107,16 @@ impl DebugPage {
         collect::report(&self.clock, &(self.clusters)(), &(self.controllers)(), (self.manager)())
     }
 
-    /// Answers a request, whatever its path is: the page, or what is wrong with the query.
+    /// Answers a request, whatever its path is: the page, or what is wrong with the query. Methods other than `GET` and
+    /// `HEAD` are answered with 405.
     ///
     /// # Panics
     /// Never, unless there is a mistake in Bowline.
     #[must_use]
     pub fn respond(&self, request: &request::Parts) -> Response<Bytes> {
+        if let Some(refusal) = refuse_change(&request.method) {
+            return refusal;
+        }
         let query = match Query::parse(request) {
             Ok(query) => query,
             Err(problem) => {

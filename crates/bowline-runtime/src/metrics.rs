@@ -9,6 +9,7 @@ mod process;
 mod queue;
 mod request;
 mod text;
+mod writer;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,7 @@ use election::Elections;
 use process::ProcessCollector;
 use request::RequestCatalog;
 pub(crate) use request::RequestMetrics;
+use writer::Writer;
 
 /// The metrics of one process or of one test: a registry that is a value. A clone is the same registry.
 ///
@@ -80,20 +82,24 @@ impl Metrics {
     /// Never, unless a metric that was added to the registry cannot be written.
     #[must_use]
     pub fn encode(&self) -> String {
-        let mut encoded = String::new();
-        self.with_registry(|registry| encode(&mut encoded, registry))
-            .expect("nothing fails that is written into a string");
-        encoded
+        self.write(Writer::new(true))
     }
 
     /// All that was counted, in Prometheus's own text form (`text/plain; version=0.0.4; charset=utf-8`): what a scrape is
-    /// answered with that does not ask for `OpenMetrics`.
+    /// answered with that does not ask for `OpenMetrics`. Bounds of buckets are written as Go's client does (`le="1"`, where
+    /// [`encode`](Self::encode) has `le="1.0"`), so that rules made for controller-runtime find them.
     ///
     /// # Panics
     /// As [`encode`](Self::encode).
     #[must_use]
     pub fn encode_text(&self) -> String {
-        text::from_open_metrics(&self.encode())
+        text::from_open_metrics(&self.write(Writer::new(false)))
+    }
+
+    fn write(&self, mut writer: Writer) -> String {
+        self.with_registry(|registry| encode(&mut writer, registry))
+            .expect("nothing fails that is written into a string");
+        writer.finish()
     }
 
     /// Where sinks of events count.

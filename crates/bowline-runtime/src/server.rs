@@ -5,7 +5,7 @@
 //! [`serve`](Bound::serve) answers until it is told to stop.
 //!
 //! They are meant to stay up while clients misbehave. There is a limit to connections, to how long each may be silent, to
-//! what a request may carry and to how long an answer may take; when there are too many connections, those that ask nothing
+//! what a request, and all of them together, may carry and to how long an answer may take; when there are too many connections, those that ask nothing
 //! go first. HTTP/1.1 only: there is nothing here that a second request on the same connection would be faster for.
 
 mod address;
@@ -36,7 +36,7 @@ pub use address::{BindAddress, BindAddressError};
 use connection::Connection;
 use guard::Guard;
 pub(crate) use handler::refuse_change;
-use handler::{Handler, Routes};
+use handler::{Handler, Route, Routes};
 pub use handler::{Request, Response, text};
 pub use metrics::MetricsServer;
 use place::Resting;
@@ -69,7 +69,7 @@ const EXHAUSTED: Duration = Duration::from_millis(50);
 pub struct Server {
     purpose: String,
     address: BindAddress,
-    handlers: Vec<(String, Handler)>,
+    handlers: Vec<(String, Route)>,
     tls: Option<Tls>,
     reads: CertificateReads,
     authority: Option<kube::Client>,
@@ -90,6 +90,8 @@ struct Limits {
     response: Duration,
     /// The bytes of a body.
     body: usize,
+    /// The bytes of all bodies.
+    bodies: usize,
     /// For all that is under way when the server stops.
     stop: Duration,
 }
@@ -98,7 +100,7 @@ impl Default for Limits {
     fn default() -> Self {
         let [first_request, idle, request, response, stop] = [10, 90, 10, 30, 10].map(Duration::from_secs);
         let connections = NonZero::new(256).expect("256 is not 0");
-        Self { connections, first_request, idle, request, response, body: 4 << 20, stop }
+        Self { connections, first_request, idle, request, response, body: 4 << 20, bodies: 32 << 20, stop }
     }
 }
 
@@ -148,13 +150,31 @@ impl Server {
     /// A handler gets the whole body of a request, and is dropped when its client goes or when it takes too long. One that
     /// panics is answered with 500, and logged. A service of tower's is a handler by `move |request|
     /// service.clone().oneshot(request)`, once its errors are answers.
-    pub fn handler<F, R>(mut self, path: impl Into<String>, handler: F) -> Self
+    pub fn handler<F, R>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Response> + Send + 'static,
+    {
+        self.route(path, handler, false)
+    }
+
+    /// As [`handler`](Self::handler), where there is nothing to change: other methods than `GET` and `HEAD` are answered
+    /// with 405, and a body with 413, before anything of it is read.
+    pub(crate) fn read_only<F, R>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Response> + Send + 'static,
+    {
+        self.route(path, handler, true)
+    }
+
+    fn route<F, R>(mut self, path: impl Into<String>, handler: F, is_read_only: bool) -> Self
     where
         F: Fn(Request) -> R + Send + Sync + 'static,
         R: Future<Output = Response> + Send + 'static,
     {
         let handler: Handler = Arc::new(move |request| Box::pin(handler(request)));
-        self.handlers.push((path.into(), handler));
+        self.handlers.push((path.into(), Route { handler, is_read_only }));
         self
     }
 
@@ -189,13 +209,22 @@ impl Server {
         self
     }
 
-    /// How long the body of a request may be: 4 MiB, by default. Beyond that the answer is 413.
+    /// How long the body of a request may be: 4 MiB, by default. Beyond that the answer is 413; at once, if the client says
+    /// how long it is, or if this is 0.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.limits.body = bytes;
         self
     }
 
-    /// How long what is being answered may take when the server stops: 10 s, by default. Then it is cut.
+    /// How many bytes the bodies of all requests may have together, from when they come until they are answered: 32 MiB, by
+    /// default. Beyond that the answer is 503.
+    pub fn max_bodies(mut self, bytes: usize) -> Self {
+        self.limits.bodies = bytes;
+        self
+    }
+
+    /// How long what is being answered may take when the server stops: 10 s, by default. Then it is cut. Who only reads an
+    /// answer then, or has not asked in full, has a second.
     pub fn stop_timeout(mut self, limit: Duration) -> Self {
         self.limits.stop = limit;
         self
@@ -218,8 +247,8 @@ impl Server {
             return Err(ServerError::Unprotected { purpose });
         }
         let mut routes = Routes::default();
-        for (path, handler) in handlers {
-            routes.add(&purpose, path, handler)?;
+        for (path, route) in handlers {
+            routes.add(&purpose, path, route)?;
         }
         let shown = match tls {
             Some(tls) => match tls.load(spawner, reads).await {
@@ -238,6 +267,7 @@ impl Server {
             routes,
             tls: shown.as_ref().map(Shown::acceptor),
             guard: authority.map(|authority| Guard::new(authority, spawner.clock().clone())),
+            bodies: Semaphore::new(limits.bodies.min(Semaphore::MAX_PERMITS)),
             limits,
             clock: spawner.clock().clone(),
         });

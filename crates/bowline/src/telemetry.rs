@@ -171,8 +171,13 @@ fn build(
     #[cfg(feature = "opentelemetry")]
     {
         let traces = traces::Traces::from_environment()?;
-        let layer = traces.as_ref().map(traces::Traces::layer);
-        Ok((Dispatch::new(subscriber.with(layer)), Telemetry { traces }))
+        // Not as an `Option`: where that is none, `tracing` asks the filters about each event that they never want, and what they
+        // answer is taken for their answer about a later one.
+        let dispatch = match &traces {
+            Some(traces) => Dispatch::new(subscriber.with(traces.layer())),
+            None => Dispatch::new(subscriber),
+        };
+        Ok((dispatch, Telemetry { traces }))
     }
     #[cfg(not(feature = "opentelemetry"))]
     Ok((Dispatch::new(subscriber), Telemetry {}))

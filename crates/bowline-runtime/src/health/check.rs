@@ -29,8 +29,11 @@ struct Shared {
 /// One check.
 type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Reason>> + Send + Sync>;
 
-/// Why a check failed. Any error is one, and so is a text; it is logged, and withheld from whoever probes, as anybody may.
-/// What may be seen says so: [`Reason::shown`].
+/// Why a check failed. Any error is one, and so is a text; it is logged, and withheld from whoever probes all checks, as
+/// anybody may. What may be seen there says so: [`Reason::shown`].
+///
+/// Whoever asks for a check alone, by its name (`/readyz/NAME`), gets the reason even if it is withheld, as from
+/// controller-runtime; no credentials are needed for that either. So a reason must not have secrets in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     text: String,

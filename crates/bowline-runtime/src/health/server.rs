@@ -7,14 +7,15 @@ use percent_encoding::percent_decode_str;
 
 use super::check::Checks;
 use super::report;
-use crate::server::{BindAddress, Bound, Request, Response, Server, ServerError, refuse_change};
+use crate::server::{BindAddress, Bound, Request, Response, Server, ServerError};
 
 /// Answers probes: liveness at `/healthz`, readiness at `/readyz`, and each of their checks below these by its name.
 ///
 /// As with Kubernetes' own servers, the answer is 200 with `ok` or 500 with a list of checks; `?verbose` always gives the
 /// list, `?exclude=name` leaves a check out. The default is port 8081 on all addresses. It is plain HTTP without
 /// credentials, as kubelets have none: reasons are logged and not shown, unless a check wants that
-/// ([`Reason::shown`](super::Reason::shown)) or is asked for alone.
+/// ([`Reason::shown`](super::Reason::shown)) or is asked for alone. There is nothing to send: a request with a body is answered
+/// with 413 before that is read.
 #[must_use = "a server does nothing until it is bound"]
 pub struct HealthServer {
     server: Server,
@@ -25,7 +26,7 @@ pub struct HealthServer {
 impl HealthServer {
     /// At an address.
     pub fn at(address: BindAddress) -> Self {
-        let server = Server::new("health probes", address);
+        let server = Server::new("health probes", address).max_body(0);
         Self { server, liveness: "/healthz".to_owned(), readiness: "/readyz".to_owned() }
     }
 
@@ -69,16 +70,13 @@ impl HealthServer {
                 let below = below.clone();
                 move |request| answer(checks.clone(), clock.clone(), below.clone(), request)
             };
-            server = server.handler(path, answer.clone()).handler(below, answer);
+            server = server.read_only(path, answer.clone()).read_only(below, answer);
         }
         server.bind(spawner).await
     }
 }
 
 async fn answer(checks: Checks, clock: Clock, below: String, request: Request) -> Response {
-    if let Some(refusal) = refuse_change(&request) {
-        return refusal;
-    }
     let name = request.uri().path().strip_prefix(&below).unwrap_or_default().trim_matches('/');
     if name.is_empty() {
         return report::all(&checks, &clock, request.uri().query().unwrap_or_default()).await;

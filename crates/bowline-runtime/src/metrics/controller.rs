@@ -13,21 +13,12 @@ use super::queue::QueueMetrics;
 use crate::Cause;
 use crate::trigger::{Causes, Origin};
 
-/// controller-runtime's, in nanoseconds: 5 ms to a minute.
-const RECONCILE_BOUNDS: &[u64] = &{
-    let milliseconds = [
-        5_u64, 10, 25, 50, 100, 150, 200, 250, 300, 350, 400, 450, 500, 600, 700, 800, 900, 1000, 1250, 1500,
-        1750, 2000, 2500, 3000, 3500, 4000, 4500, 5000, 6000, 7000, 8000, 9000, 10_000, 15_000, 20_000,
-        25_000, 30_000, 40_000, 50_000, 60_000,
-    ];
-    let mut nanoseconds = [0; 40];
-    let mut at = 0;
-    while at < 40 {
-        nanoseconds[at] = milliseconds[at] * 1_000_000;
-        at += 1;
-    }
-    nanoseconds
-};
+/// controller-runtime's, in seconds: 5 ms to a minute.
+const RECONCILE_BOUNDS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
+];
 
 /// So many sources are told apart; the rest is one.
 const SOURCES: usize = 64;

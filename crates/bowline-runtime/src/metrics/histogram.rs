@@ -8,14 +8,14 @@ use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
 /// Counts durations by size.
 pub(crate) struct Histogram {
-    /// The upper bounds, in nanoseconds, in order; the last bucket has none.
-    bounds: &'static [u64],
+    /// The upper bounds, in seconds, in order; the last bucket has none.
+    bounds: &'static [f64],
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
 }
 
 impl Histogram {
-    pub(crate) fn new(bounds: &'static [u64]) -> Self {
+    pub(crate) fn new(bounds: &'static [f64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, buckets, sum: AtomicU64::new(0) }
     }
@@ -39,8 +39,9 @@ impl Histogram {
     #[inline]
     fn place(&self, duration: Duration) -> (usize, u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let seconds = duration.as_secs_f64();
         // Most are short, so that this is found at once.
-        (self.bounds.iter().position(|bound| nanos <= *bound).unwrap_or(self.bounds.len()), nanos)
+        (self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len()), nanos)
     }
 
     /// Adds what another one counted, which has the same bounds.
@@ -53,12 +54,11 @@ impl Histogram {
 
     #[expect(clippy::cast_precision_loss, reason = "seconds need no more digits than these have")]
     pub(crate) fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
-        let seconds = |nanos: u64| nanos as f64 / 1e9;
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
-        let bounds = self.bounds.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
+        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();
-        let sum = seconds(self.sum.load(Ordering::Relaxed));
+        let sum = self.sum.load(Ordering::Relaxed) as f64 / 1e9;
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
     }
 }

@@ -11,20 +11,20 @@ use prometheus_client::metrics::counter::Counter;
 use super::histogram::Histogram;
 use crate::controller::LOW_PRIORITY;
 
-/// client-go's, in nanoseconds: 10 ns to 1000 s, each ten times the one before.
-const QUEUE_BOUNDS: &[u64] = &[
-    10,
-    100,
-    1_000,
-    10_000,
-    100_000,
-    1_000_000,
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-    10_000_000_000,
-    100_000_000_000,
-    1_000_000_000_000,
+/// controller-runtime's, in seconds: 10 ns to 1000 s, each ten times the one before, with what is rounded there.
+const QUEUE_BOUNDS: &[f64] = &[
+    1e-8,
+    1e-7,
+    1e-6,
+    9.999_999_999_999_999e-6,
+    9.999_999_999_999_999e-5,
+    0.001,
+    0.01,
+    0.1,
+    1.0,
+    10.0,
+    100.0,
+    1000.0,
 ];
 
 /// So many priorities are told apart, as in controller-runtime; the rest is one.

@@ -197,7 +197,58 @@ impl<T> Default for Answers<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bowline_clock::Simulation;
+    use http_body_util::{BodyExt as _, Full};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
     use super::*;
+
+    /// An API server where any token is that of `ann`, who may see `/metrics` only; it keeps what it was asked.
+    fn api_server(asked: &Arc<Mutex<Vec<Value>>>) -> kube::Client {
+        let asked = asked.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let asked = asked.clone();
+            async move {
+                let mut review: Value =
+                    serde_json::from_slice(&request.into_body().collect().await?.to_bytes())?;
+                asked.lock().expect("nobody panics with it").push(review["kind"].clone());
+                let is_allowed = review["spec"]["nonResourceAttributes"]["path"] == "/metrics";
+                review["status"] =
+                    json!({"authenticated": true, "user": {"username": "ann"}, "allowed": is_allowed});
+                Ok::<_, tower::BoxError>(http::Response::new(Full::new(review.to_string().into())))
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    #[test]
+    fn what_the_api_server_said_is_asked_again_when_its_time_is_over() {
+        Simulation::new(0).run(|clock| async move {
+            let asked = Arc::default();
+            let guard = Guard::new(api_server(&asked), clock.clone());
+            for (after, path, questions) in [
+                (0, "/metrics", &["TokenReview", "SubjectAccessReview"][..]),
+                (0, "/debug", &["SubjectAccessReview"]),
+                (29, "/debug", &[]),
+                (30, "/debug", &["SubjectAccessReview"]),
+                (59, "/metrics", &[]),
+                (60, "/metrics", &["TokenReview"]),
+                (119, "/metrics", &[]),
+                (120, "/metrics", &["TokenReview"]),
+                (299, "/metrics", &["TokenReview"]),
+                (300, "/metrics", &["SubjectAccessReview"]),
+            ] {
+                clock.sleep_until(Instant::ZERO + Duration::from_secs(after)).await;
+                let request = http::Request::get(path).header(AUTHORIZATION, "Bearer x").body(()).unwrap();
+                let admitted = guard.admit(&mut request.into_parts().0).await;
+                assert_eq!(admitted.is_ok(), path == "/metrics");
+                assert_eq!(std::mem::take(&mut *asked.lock().unwrap()), questions, "{path} after {after} s");
+            }
+        });
+    }
 
     #[test]
     fn answers_are_known_for_their_time_and_never_too_many() {

@@ -31,8 +31,8 @@ pub fn text(status: StatusCode, text: impl Into<String>) -> Response {
 }
 
 /// The answer to a request that does not only read, where there is nothing to change.
-pub(crate) fn refuse_change(request: &Request) -> Option<Response> {
-    if matches!(*request.method(), Method::GET | Method::HEAD) {
+pub(crate) fn refuse_change(method: &Method) -> Option<Response> {
+    if matches!(*method, Method::GET | Method::HEAD) {
         return None;
     }
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed\n");
@@ -40,19 +40,27 @@ pub(crate) fn refuse_change(request: &Request) -> Option<Response> {
     Some(response)
 }
 
+/// What is at a path.
+#[derive(Clone)]
+pub(super) struct Route {
+    pub(super) handler: Handler,
+    /// There is nothing to change, so that other methods, and bodies, are refused before they are read.
+    pub(super) is_read_only: bool,
+}
+
 /// The handlers of a server by their paths.
 #[derive(Default)]
-pub(super) struct Routes(BTreeMap<String, Handler>);
+pub(super) struct Routes(BTreeMap<String, Route>);
 
 impl Routes {
-    pub(super) fn add(&mut self, purpose: &str, path: String, handler: Handler) -> Result<(), ServerError> {
+    pub(super) fn add(&mut self, purpose: &str, path: String, route: Route) -> Result<(), ServerError> {
         let is_odd = |c: char| matches!(c, '?' | '#') || c.is_whitespace() || c.is_control();
         let problem = match self.0.get(&path) {
             _ if !path.starts_with('/') => "a path begins with a slash",
             _ if path.contains(is_odd) => "a path has no query, fragment or space",
             Some(_) => "it has one",
             None => {
-                self.0.insert(path, handler);
+                self.0.insert(path, route);
                 return Ok(());
             }
         };
@@ -60,7 +68,7 @@ impl Routes {
     }
 
     /// The handler of a path, or of the nearest folder that it is in.
-    pub(super) fn find(&self, path: &str) -> Option<&Handler> {
+    pub(super) fn find(&self, path: &str) -> Option<&Route> {
         let folders = path.rmatch_indices('/').map(|(at, _)| &path[..=at]);
         std::iter::once(path).chain(folders).find_map(|path| self.0.get(path))
     }
@@ -75,7 +83,7 @@ mod tests {
         let mut routes = Routes::default();
         for path in ["/metrics", "/debug/", "/debug/deep/", "/debug/exact"] {
             let handler: Handler = Arc::new(move |_| Box::pin(async move { text(StatusCode::OK, path) }));
-            routes.add("tests", path.to_owned(), handler).unwrap();
+            routes.add("tests", path.to_owned(), Route { handler, is_read_only: false }).unwrap();
         }
         for (path, answer) in [
             ("/metrics", Some("/metrics")),
@@ -90,7 +98,7 @@ mod tests {
             ("/debug/deep/more", Some("/debug/deep/")),
         ] {
             let answered = match routes.find(path) {
-                Some(handler) => Some(handler(Request::default()).await.into_body()),
+                Some(route) => Some((route.handler)(Request::default()).await.into_body()),
                 None => None,
             };
             assert_eq!(answered.as_deref(), answer.map(str::as_bytes), "{path}");
@@ -101,10 +109,11 @@ mod tests {
     fn a_path_is_one_and_has_one_handler() {
         let mut routes = Routes::default();
         let handler: Handler = Arc::new(|_| Box::pin(async { text(StatusCode::OK, "") }));
-        routes.add("tests", "/a".to_owned(), handler.clone()).unwrap();
+        let route = Route { handler, is_read_only: false };
+        routes.add("tests", "/a".to_owned(), route.clone()).unwrap();
         for (path, problem) in [("/a", "it has one"), ("a", "begins with a slash"), ("/a?b", "has no query")]
         {
-            let error = routes.add("tests", path.to_owned(), handler.clone()).unwrap_err().to_string();
+            let error = routes.add("tests", path.to_owned(), route.clone()).unwrap_err().to_string();
             assert!(error.contains(problem) && error.contains("the server for tests"), "{error}");
         }
     }

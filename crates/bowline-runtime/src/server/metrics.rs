@@ -5,7 +5,6 @@ use std::fmt;
 use bowline_clock::Spawner;
 use http::header::{CONTENT_TYPE, HeaderValue};
 
-use super::handler::refuse_change;
 use super::negotiation::Form;
 use super::{BindAddress, Bound, Request, Response, Server, ServerError, Tls};
 use crate::Metrics;
@@ -15,7 +14,9 @@ const PATH: &str = "/metrics";
 
 /// Answers scrapes at `/metrics`: in Prometheus's text form, or in that of `OpenMetrics` for whoever likes that better.
 ///
-/// The default is port 8080 on all addresses, in plain HTTP.
+/// The default is port 8080 on all addresses, in plain HTTP. There is nothing to send: a request with a body is answered
+/// with 413 before that is read. Where other handlers need bodies, [`options`](Self::options) gives them a
+/// [`max_body`](Server::max_body); `/metrics` has none even then.
 #[must_use = "a server does nothing until it is bound"]
 pub struct MetricsServer {
     server: Server,
@@ -24,7 +25,7 @@ pub struct MetricsServer {
 impl MetricsServer {
     /// At an address.
     pub fn at(address: BindAddress) -> Self {
-        Self { server: Server::new("metrics", address) }
+        Self { server: Server::new("metrics", address).max_body(0) }
     }
 
     /// What else is answered, see [`Server::handler`]: a page for people, a profile. `/metrics` is taken.
@@ -63,11 +64,8 @@ impl MetricsServer {
     pub async fn bind(self, metrics: &Metrics, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
         let server = self.server.metrics(metrics);
         let metrics = metrics.clone();
-        let scrape = move |request: Request| {
-            let answer = refuse_change(&request).unwrap_or_else(|| answer(&metrics, &request));
-            std::future::ready(answer)
-        };
-        server.handler(PATH, scrape).bind(spawner).await
+        let scrape = move |request: Request| std::future::ready(answer(&metrics, &request));
+        server.read_only(PATH, scrape).bind(spawner).await
     }
 }
 

@@ -4,7 +4,10 @@
 //! a probe or a scrape gets in whatever else is connected.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant};
@@ -13,7 +16,8 @@ use tokio::sync::Notify;
 /// Who is not connected for longer may be about to ask.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// The connections on which no request is being answered, the one that has been so for longest first.
+/// The connections on which no request is being answered, the one that has been so for longest first. Who waits for the rest of
+/// a request is one of them.
 #[derive(Default)]
 pub(super) struct Resting {
     connections: Mutex<Connections>,
@@ -69,16 +73,16 @@ impl Resting {
 }
 
 impl Place {
-    /// A request is being answered, within the limit.
-    pub(super) fn works(&self, limit: Duration) {
+    /// A request is being answered; whoever does that limits how long it takes.
+    pub(super) fn works(&self) {
         let mut state = lock(&self.state);
-        state.deadline = self.clock.now() + limit;
+        state.deadline = Instant::MAX;
         if let Some(rest) = state.rest.take() {
             lock(&self.resting.connections).closers.remove(&rest);
         }
     }
 
-    /// The client has to take its answer, and ask again, within the limit.
+    /// The client has to take its answer and ask again, or to say the rest of what it asks, within the limit.
     pub(super) fn rests(&self, limit: Duration) {
         let now = self.clock.now();
         let mut state = lock(&self.state);
@@ -92,28 +96,33 @@ impl Place {
         state.deadline = now + limit;
     }
 
+    /// Whether no request is being answered.
+    pub(super) fn is_resting(&self) -> bool {
+        lock(&self.state).rest.is_some()
+    }
+
     /// Until the connection has to go.
     pub(super) async fn lost(&self) {
-        let overdue = async {
-            loop {
-                let deadline = lock(&self.state).deadline;
-                if self.clock.now() >= deadline {
-                    return;
-                }
-                self.clock.sleep_until(deadline).await;
+        let mut closed = std::pin::pin!(self.closer.notified());
+        let mut overdue = self.clock.sleep_until(lock(&self.state).deadline);
+        poll_fn(|cx| {
+            if closed.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
             }
-        };
-        tokio::select! {
-            biased;
-            () = self.closer.notified() => {}
-            () = overdue => {}
-        }
+            // What the connection did since it was asked last may have moved the deadline, in either direction.
+            let deadline = lock(&self.state).deadline;
+            if overdue.deadline() != deadline {
+                overdue = self.clock.sleep_until(deadline);
+            }
+            Pin::new(&mut overdue).poll(cx)
+        })
+        .await;
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.works(Duration::ZERO);
+        self.works();
     }
 }
 
@@ -135,8 +144,8 @@ mod tests {
         Simulation::new(0).run(|clock| async move {
             let resting = Arc::new(Resting::default());
             let [first, second, third] = [(); 3].map(|()| resting.enter(&clock, SECOND * 60));
-            first.works(SECOND * 60);
-            second.works(SECOND * 60);
+            first.works();
+            second.works();
             second.rests(SECOND * 60);
             resting.close_oldest(&clock).await;
             assert!(clock.timeout(SECOND, third.lost()).await.is_ok());
@@ -165,11 +174,15 @@ mod tests {
         Simulation::new(0).run(|clock| async move {
             let place = Arc::new(Resting::default()).enter(&clock, SECOND);
             clock.sleep(SECOND / 2).await;
-            place.works(SECOND * 2);
-            assert!(clock.timeout(SECOND, place.lost()).await.is_err());
-            place.rests(SECOND * 3);
-            assert!(clock.timeout(SECOND * 2, place.lost()).await.is_err());
-            assert!(clock.timeout(SECOND * 2, place.lost()).await.is_ok());
+            let (lost, begun) = (place.lost(), clock.now());
+            let used = async {
+                place.works();
+                clock.sleep(SECOND * 60).await;
+                place.rests(SECOND * 3);
+            };
+            // In one task, as in a connection.
+            futures::future::join(used, lost).await;
+            assert_eq!(clock.now(), begun + SECOND * 63);
         });
     }
 }

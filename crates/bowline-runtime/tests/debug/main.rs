@@ -4,10 +4,11 @@ mod world;
 
 use std::time::Duration;
 
+use bowline_cache::Kind;
 use bowline_runtime::debug::{DebugPage, Leadership, ManagerReport, RunnableReport};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use serde_json::json;
-use world::World;
+use world::{Numbers, World};
 
 #[test]
 fn a_browser_gets_one_page_that_takes_nothing_from_elsewhere() {
@@ -48,9 +49,12 @@ fn what_comes_from_outside_is_shown_and_is_no_markup() {
 #[test]
 fn nothing_that_is_in_an_object_is_shown() {
     World::run(|world| async move {
+        let _informer = world.cluster.cache().get_informer(&Kind::<Numbers>::typed()).unwrap();
+        world.clock.sleep(Duration::from_secs(1)).await;
         for form in ["html", "text", "json"] {
             let page = world.page(&format!("?format={form}"));
             assert!(page.contains("default/fails"), "its name is");
+            assert!(page.contains("expected u64"), "why it cannot be read is: {page}");
             assert!(!page.contains("hunter2"), "{page}");
         }
     });

@@ -1,5 +1,7 @@
 //! A process in which something works, something fails, something hangs and something is forbidden, and a page about it.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +14,11 @@ use bowline_runtime::{Action, Cluster, Context, Controller, Error, Request, Resu
 use bytes::Bytes;
 use http::Response;
 use http::header::ACCEPT;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Client;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Client, Resource};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// What a reconcile fails with.
@@ -22,7 +27,45 @@ const ERROR: &str = "<script>alert('no luck')</script>\u{1b}[31m";
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) page: DebugPage,
+    pub(crate) cluster: Cluster,
     _scope: Scope,
+}
+
+/// Config maps as somebody sees them who expects numbers in them: those with texts cannot be read.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Numbers {
+    metadata: ObjectMeta,
+    #[expect(dead_code, reason = "it is only decoded")]
+    data: Option<BTreeMap<String, u64>>,
+}
+
+impl Resource for Numbers {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        ConfigMap::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        ConfigMap::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        ConfigMap::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        ConfigMap::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
 }
 
 /// Secrets may not be read.
@@ -63,10 +106,11 @@ impl World {
             }
             clock.sleep(Duration::from_secs(90)).await;
             let controllers: Vec<Controller> = vec![secrets, maps];
+            let clusters = vec![("main".to_owned(), cluster.clone())];
             let page = DebugPage::new(&clock)
-                .clusters(move || vec![("main".to_owned(), cluster.clone())])
+                .clusters(move || clusters.clone())
                 .controllers(move || controllers.clone());
-            test(Self { clock, page, _scope: scope }).await;
+            test(Self { clock, page, cluster, _scope: scope }).await;
         });
     }
 

@@ -113,13 +113,19 @@ fn a_controller_of_a_cluster_that_nobody_starts_is_refused() {
 }
 
 #[test]
-fn a_controller_is_added_where_it_belongs() {
+fn a_controller_is_added_once_and_where_it_belongs() {
     World::run(1, |world| async move {
         let manager = world.replica("a");
         let build = |name: &str, needs_leadership| {
             let builder = manager.controller::<ConfigMap>().named(name).needs_leadership(needs_leadership);
             builder.build(world.reconciler("maps")).unwrap()
         };
+        let controller = build("once", true);
+        manager.add(controller.clone()).unwrap();
+        let error = manager.add(controller.clone()).unwrap_err();
+        assert!(error.to_string().contains("\"once\""), "{error}");
+        // It is the manager's to start it.
+        assert!(controller.start().is_err());
         for (name, needs_leadership, stage) in [("a", true, Stage::Other), ("b", false, Stage::Elected)] {
             let error =
                 manager.add(Runnable::from(build(name, needs_leadership)).in_stage(stage)).unwrap_err();

@@ -16,7 +16,7 @@ use crate::encryption::{ask, put};
 use crate::exposition::{self, Family};
 use crate::world::{PATIENCE, Running, local, scope};
 
-/// Name, type and labels of all that controller-runtime exports.
+/// Name, type, labels and bounds of all that controller-runtime exports.
 const TABLE: &str = include_str!("controller_runtime_metrics.txt");
 
 /// What there is nothing of here, by how its name begins, and why.
@@ -71,12 +71,14 @@ async fn scrape() -> BTreeMap<String, Family> {
 }
 
 #[tokio::test]
-async fn all_that_controller_runtime_exports_is_there_with_its_type_and_labels() {
+async fn all_that_controller_runtime_exports_is_there_with_its_type_labels_and_bounds() {
     let families = scrape().await;
     let mut wrong = Vec::new();
     let mut known = BTreeSet::new();
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-        let [name, kind, labels] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let mut columns = line.split(' ');
+        let mut column = || columns.next().unwrap_or_default();
+        let [name, kind, labels, bounds] = [column(), column(), column(), column()];
         known.insert(name);
         let labels: BTreeSet<&str> = labels.split(',').filter(|label| *label != "-").collect();
         let is_absent = ABSENT.iter().any(|(begins, _)| name.starts_with(begins));
@@ -88,6 +90,9 @@ async fn all_that_controller_runtime_exports_is_there_with_its_type_and_labels()
             }
             Some(family) if family.labels() != labels => {
                 wrong.push(format!("{name} has the labels {:?}, not {labels:?}", family.labels()));
+            }
+            Some(family) if family.bounds() != bounds => {
+                wrong.push(format!("{name} has the bounds {}, not {bounds}", family.bounds()));
             }
             _ => {}
         }

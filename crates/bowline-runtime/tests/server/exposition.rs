@@ -1,4 +1,4 @@
-//! A strict reader of Prometheus's text form, version 0.0.4.
+//! A strict reader of Prometheus's text form, version 0.0.4, and of `OpenMetrics` 1.0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,14 @@ impl Family {
         labels.filter(|label| self.kind != "histogram" || *label != "le").collect()
     }
 
+    /// The bounds of the first series of buckets, as they are written.
+    pub(crate) fn bounds(&self) -> String {
+        let bounds = self.samples.iter().filter_map(|sample| sample.labels.get("le").map(String::as_str));
+        let mut bounds: Vec<_> = bounds.collect();
+        bounds.truncate(bounds.iter().position(|bound| *bound == "+Inf").map_or(0, |last| last + 1));
+        bounds.join(",")
+    }
+
     /// The value of the sample that has all of these labels.
     pub(crate) fn value(&self, labels: &[(&str, &str)]) -> Option<f64> {
         let has = |sample: &&Sample| {
@@ -32,8 +40,31 @@ impl Family {
     }
 }
 
-/// Reads all of it; whatever the form does not allow panics.
+/// Reads all of a text; whatever the form does not allow panics.
 pub(crate) fn read(text: &str) -> BTreeMap<String, Family> {
+    let families = read_form(text, false);
+    for (name, family) in &families {
+        assert!(!family.samples.is_empty(), "{name} is empty");
+    }
+    families
+}
+
+/// Reads all of what is in the form of `OpenMetrics`. There families may be empty, and a counter's has no suffix.
+pub(crate) fn read_open(text: &str) -> BTreeMap<String, Family> {
+    let text = text.strip_suffix("# EOF\n").expect("it ends with a mark");
+    let families = read_form(text, true);
+    for bound in families.values().flat_map(|family| &family.samples).filter_map(|it| it.labels.get("le")) {
+        assert!(bound == "+Inf" || bound.contains(['.', 'e']), "a bound is not an integer: {bound}");
+    }
+    families
+}
+
+fn read_form(text: &str, is_open: bool) -> BTreeMap<String, Family> {
+    let kinds: &[&str] = if is_open {
+        &["counter", "gauge", "histogram", "summary", "unknown", "info", "stateset", "gaugehistogram"]
+    } else {
+        &["counter", "gauge", "histogram", "summary", "untyped"]
+    };
     assert!(text.is_empty() || text.ends_with('\n'), "the last line has to end");
     let mut families = BTreeMap::new();
     let mut described: Option<&str> = None;
@@ -42,22 +73,29 @@ pub(crate) fn read(text: &str) -> BTreeMap<String, Family> {
         if let Some(help) = line.strip_prefix("# HELP ") {
             let (name, help) = help.split_once(' ').unwrap_or_else(|| panic!("no help: {line}"));
             assert!(is_name(name) && !help.is_empty(), "{line}");
-            let escapes = help.replace("\\\\", "").replace("\\n", "");
-            assert!(!escapes.contains('\\'), "an unknown escape: {line}");
+            let mut rest = help.replace("\\\\", "").replace("\\n", "");
+            if is_open {
+                rest = rest.replace("\\\"", "");
+                assert!(!rest.contains('"'), "a quote: {line}");
+            }
+            assert!(!rest.contains('\\'), "an unknown escape: {line}");
             described = Some(name);
         } else if let Some(typed) = line.strip_prefix("# TYPE ") {
             let (name, kind) = typed.split_once(' ').unwrap_or_else(|| panic!("no type: {line}"));
             assert_eq!(described.take(), Some(name), "help and type belong together");
-            assert!(["counter", "gauge", "histogram", "summary", "untyped"].contains(&kind), "{line}");
+            assert!(kinds.contains(&kind), "{line}");
             let family = Family { kind: kind.to_owned(), samples: Vec::new() };
             assert!(families.insert(name.to_owned(), family).is_none(), "{name} is there twice");
             current = Some(name.to_owned());
+        } else if let Some(measured) = line.strip_prefix("# UNIT ").filter(|_| is_open) {
+            let (name, unit) = measured.split_once(' ').unwrap_or_else(|| panic!("no unit: {line}"));
+            assert!(current.as_deref() == Some(name) && name.ends_with(&format!("_{unit}")), "{line}");
         } else {
             assert!(!line.starts_with('#'), "there is nothing else: {line}");
             let name = current.as_ref().unwrap_or_else(|| panic!("no type before {line}"));
             let family = families.get_mut(name).expect("it was put there");
             let sample = read_sample(line);
-            assert!(belongs(name, &family.kind, &sample.name), "{} is not of {name}", sample.name);
+            assert!(belongs(name, &family.kind, &sample.name, is_open), "{} is not of {name}", sample.name);
             let is_twice =
                 family.samples.iter().any(|it| it.name == sample.name && it.labels == sample.labels);
             assert!(!is_twice, "there twice: {line}");
@@ -65,15 +103,16 @@ pub(crate) fn read(text: &str) -> BTreeMap<String, Family> {
         }
     }
     for (name, family) in &families {
-        assert!(!family.samples.is_empty(), "{name} is empty");
         check(name, family);
     }
     families
 }
 
-fn belongs(family: &str, kind: &str, sample: &str) -> bool {
+fn belongs(family: &str, kind: &str, sample: &str, is_open: bool) -> bool {
     match kind {
         "histogram" => ["_bucket", "_sum", "_count"].iter().any(|end| sample == format!("{family}{end}")),
+        "counter" if is_open => ["_total", "_created"].iter().any(|end| sample == format!("{family}{end}")),
+        "info" => sample == format!("{family}_info"),
         "counter" => sample == family && sample.ends_with("_total"),
         _ => sample == family,
     }
@@ -93,7 +132,7 @@ fn check(name: &str, family: &Family) {
         let bound = labels.remove("le").unwrap_or_else(|| panic!("a bucket of {name} without a bound"));
         series.entry(labels).or_default().push((read_value(&bound), sample.value));
     }
-    assert!(!series.is_empty(), "{name} has no buckets");
+    assert!(!series.is_empty() || family.samples.is_empty(), "{name} has no buckets");
     for (labels, buckets) in series {
         assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}{labels:?}: {buckets:?}");
         let (bound, all) = buckets.last().copied().expect("there is one");

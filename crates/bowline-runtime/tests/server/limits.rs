@@ -71,6 +71,37 @@ async fn a_body_is_limited_in_size_and_time() {
 }
 
 #[tokio::test]
+async fn all_bodies_together_are_limited_in_size() {
+    let server = serve(server().max_bodies(10)).await;
+    let post = |body: &str, length: usize| {
+        format!(
+            "POST /echo HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+    };
+    let mut first = server.connect().await;
+    first.write_all(post("01234", 6).as_bytes()).await.unwrap();
+    // Until what the first has sent is there, the second may have the room.
+    let refused = async {
+        while server.say(&post("012345", 6)).await.status == 200 {
+            server.clock.sleep(SHORT / 10).await;
+        }
+    };
+    server.clock.timeout(PATIENCE, refused).await.expect("there is room for ten");
+    assert_eq!(server.say(&post("012345", 6)).await.status, 503);
+    assert_eq!(server.say(&post("01234", 5)).await.status, 200);
+    first.write_all(b"5").await.unwrap();
+    assert_eq!(read_to_end(&server.clock, &mut first).await.body, "012345");
+    assert_eq!(server.say(&post("0123456789", 10)).await.status, 200, "all room is free again");
+}
+
+#[tokio::test]
+async fn limits_may_be_as_long_as_can_be() {
+    let long = Duration::MAX;
+    let server = server().first_request(long).request_timeout(long).response_timeout(long).idle(long);
+    assert_eq!(serve(server).await.get("/echo").await.status, 200);
+}
+
+#[tokio::test]
 async fn what_is_no_request_is_refused() {
     let server = serve(server()).await;
     assert_eq!(server.say("nonsense\r\n\r\n").await.status, 400);
@@ -124,14 +155,20 @@ async fn a_client_that_takes_no_answer_is_cut() {
 
 #[tokio::test]
 async fn whoever_asks_gets_in_past_any_number_that_do_not() {
-    let patient = server().first_request(Duration::from_secs(3600));
+    let patient =
+        server().first_request(Duration::from_secs(3600)).request_timeout(Duration::from_secs(3600));
     let server = serve(patient.max_connections(NonZero::new(8).unwrap())).await;
-    let mut silent = Vec::new();
-    for round in 0..40 {
-        silent.push(server.connect().await);
-        assert_eq!(server.get("/echo").await.status, 200, "round {round}");
+    // Those that say nothing, half a head, or half a body.
+    for said in ["", "GET /echo HTT", "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n012"] {
+        let mut waiting = Vec::new();
+        for round in 0..40 {
+            let mut stream = server.connect().await;
+            stream.write_all(said.as_bytes()).await.unwrap();
+            waiting.push(stream);
+            assert_eq!(server.get("/echo").await.status, 200, "round {round} of {said:?}");
+        }
+        assert!(server.connections() <= 8);
     }
-    assert!(server.connections() <= 8);
 }
 
 #[tokio::test]
@@ -173,6 +210,24 @@ async fn a_stop_waits_for_an_answer_under_way_and_closes_the_others() {
     may_end.add_permits(1);
     let answer = read_to_end(&clock, &mut waiting).await;
     assert_eq!((answer.status, &*answer.body), (200, "done"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_those_that_have_not_asked() {
+    let [first, body, stop] = [Duration::from_secs(3600); 3];
+    let server = serve(server().first_request(first).request_timeout(body).stop_timeout(stop)).await;
+    let mut streams = Vec::new();
+    for said in ["", "GET /echo HTT", "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n012"] {
+        let mut stream = server.connect().await;
+        stream.write_all(said.as_bytes()).await.unwrap();
+        // On a connection that has been answered before, too.
+        let mut again = server.connect().await;
+        assert_eq!(ask_on(&server.clock, &mut again, "/echo").await.status, 200);
+        again.write_all(said.as_bytes()).await.unwrap();
+        streams.extend([stream, again]);
+    }
+    server.clock.sleep(SHORT).await;
     server.stop().await;
 }
 

@@ -33,6 +33,10 @@ async fn without_checks_there_is_a_ping() {
     }
     assert_eq!(server.ask("POST", "/healthz", &[]).await.status, 405);
     assert_eq!(server.ask("HEAD", "/healthz", &[]).await.status, 200);
+    // Bodies that never come: none is waited for.
+    let length = [("content-length", "4000000")];
+    assert_eq!(server.ask("POST", "/healthz", &length).await.status, 405);
+    assert_eq!(server.ask("GET", "/readyz/ping", &length).await.status, 413);
 }
 
 #[tokio::test]

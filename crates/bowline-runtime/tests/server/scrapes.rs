@@ -1,17 +1,21 @@
 //! What scrapes are answered.
 
+use std::time::Duration;
+
 use bowline_runtime::Metrics;
 use bowline_runtime::server::{BindAddress, MetricsServer, ServerError, text};
 use http::StatusCode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Unit;
 
 use crate::exposition;
 use crate::world::{Running, ask_on, local, scope};
 
-/// A counter with labels that are hard to write, and a gauge with a unit.
+/// A counter with labels that are hard to write, a gauge with a unit and a help text that is, and others.
 fn metrics() -> Metrics {
     let metrics = Metrics::new();
     metrics.with_registry(|registry| {
@@ -20,8 +24,17 @@ fn metrics() -> Metrics {
         jobs.get_or_create(&[("of", "a \"quoted\" # \\ line\nand more")]).inc_by(3);
         jobs.get_or_create(&[("of", "b")]).inc();
         let size = Gauge::<i64>::default();
-        registry.register_with_unit("cache", "Size of the cache", Unit::Bytes, size.clone());
+        registry.register_with_unit(
+            "cache",
+            "Size of the \"cache\":\n# TYPE other \\ gauge",
+            Unit::Bytes,
+            size.clone(),
+        );
         size.set(-1);
+        registry.register("build", "What it is made of", Info::new([("version", "1")]));
+        let sizes = Histogram::new([1e-5, 0.5, 1.0, 1e6]);
+        sizes.observe(0.7);
+        registry.register("sizes", "Sizes", sizes);
     });
     metrics
 }
@@ -48,6 +61,8 @@ async fn a_scrape_is_answered_in_the_text_form() {
     assert_eq!(jobs.value(&[("of", "a \"quoted\" # \\ line\nand more")]), Some(3.0));
     assert_eq!(jobs.value(&[("of", "b")]), Some(1.0));
     assert_eq!(families["cache_bytes"].value(&[]), Some(-1.0));
+    assert_eq!(families["build_info"].value(&[("version", "1")]), Some(1.0));
+    assert_eq!(families["sizes"].bounds(), "1e-05,0.5,1,1e+06,+Inf");
     server.stop().await;
 }
 
@@ -59,7 +74,11 @@ async fn prometheus_gets_openmetrics() {
     let answer = server.ask("GET", "/metrics", &[("accept", accept)]).await;
     let form = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(answer.header("content-type"), Some(form));
-    assert!(answer.body.ends_with("# EOF\n") && answer.body.contains("# TYPE jobs counter\n"), "{answer:?}");
+    let families = exposition::read_open(&answer.body);
+    assert_eq!(families["jobs"].value(&[("of", "a \"quoted\" # \\ line\nand more")]), Some(3.0));
+    assert_eq!(families["cache_bytes"].value(&[]), Some(-1.0));
+    assert_eq!(families["build"].value(&[("version", "1")]), Some(1.0));
+    assert_eq!(families["sizes"].bounds(), "1e-05,0.5,1.0,1e+06,+Inf");
 }
 
 #[tokio::test]
@@ -76,6 +95,26 @@ async fn other_paths_and_methods_are_refused_and_a_head_has_no_body() {
     let answer = server.ask("HEAD", "/metrics", &[]).await;
     assert_eq!((answer.status, &*answer.body), (200, ""));
     assert!(answer.header("content-length").is_some_and(|length| length != "0"));
+}
+
+#[tokio::test]
+async fn a_body_is_refused_before_it_is_read() {
+    let other = |_| async { text(StatusCode::OK, "") };
+    for (server, other_status) in [
+        (at().handler("/other", other), 413),
+        (at().handler("/other", other).options(|server| server.max_body(9)), 408),
+    ] {
+        // Nothing of the body ever comes, so that whoever waits for it answers 408.
+        let server = serve(server.options(|server| server.request_timeout(Duration::ZERO))).await;
+        for body in ["content-length: 9", "transfer-encoding: chunked"] {
+            for (method, path, status) in
+                [("GET", "/metrics", 413), ("POST", "/metrics", 405), ("POST", "/other", other_status)]
+            {
+                let request = format!("{method} {path} HTTP/1.1\r\nhost: x\r\n{body}\r\n\r\n");
+                assert_eq!(server.say(&request).await.status, status, "{request}");
+            }
+        }
+    }
 }
 
 #[tokio::test]
