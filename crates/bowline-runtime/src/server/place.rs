@@ -181,7 +181,8 @@ mod tests {
                 place.rests(SECOND * 3);
             };
             // In one task, as in a connection.
-            futures::future::join(used, lost).await;
+            let ended = clock.timeout(SECOND * 600, futures::future::join(used, lost)).await;
+            assert!(ended.is_ok(), "it never goes");
             assert_eq!(clock.now(), begun + SECOND * 63);
         });
     }
