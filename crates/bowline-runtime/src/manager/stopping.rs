@@ -16,8 +16,9 @@ const RESERVE: Duration = Duration::from_secs(5);
 /// How long a stage has to end, when those before it took all the time there was.
 const LEAST: Duration = Duration::from_millis(500);
 
-/// How long what is told to end at once may take for that.
-const MOMENT: Duration = Duration::from_millis(500);
+/// How long what is told to end at once may take for that. A controller needs up to a second to know which of its workers cannot
+/// be ended, and whoever does not hear of those gives the lease up too early.
+const MOMENT: Duration = Duration::from_secs(3);
 
 /// Aborts everything, unless the end was reached.
 pub(super) struct AbortOnDrop<'a>(pub(super) &'a Inner);
