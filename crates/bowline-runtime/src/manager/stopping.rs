@@ -81,6 +81,8 @@ impl Inner {
         if stage == Stage::Elected && !(behind.is_empty() && group.running().is_empty()) {
             self.acts.store(true, Ordering::Relaxed);
         }
+        // Whoever said which of its parts are left is not named a second time.
+        late.retain(|name| !behind.iter().any(|part| part.starts_with(&format!("{name}: "))));
         late.extend(behind);
         late
     }

@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bowline_clock::Task;
+use bowline_runtime::leader_election::LeaderElection;
 use bowline_runtime::{Action, Cluster, Context, Manager, ManagerError, Request, Runnable, Stage};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
 
 use crate::world::{SECOND, World};
 
@@ -14,10 +17,12 @@ use crate::world::{SECOND, World};
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_reconcile_that_blocks_its_thread_is_named() {
+fn a_reconcile_that_blocks_its_thread_is_named_and_the_lease_is_left_to_run_out() {
     World::run_in_real_time(|world| async move {
         world.create("a").await;
-        let manager = world.builder().graceful_shutdown(SECOND / 2).build().unwrap();
+        let election = LeaderElection::new("default", "operator").identity("me");
+        let builder = world.builder().leader_election(election).graceful_shutdown(SECOND / 2);
+        let manager = builder.build().unwrap();
         let record = world.record.clone();
         let (until, blocked) = std::sync::mpsc::channel::<()>();
         let blocked = std::sync::Mutex::new(blocked);
@@ -34,8 +39,12 @@ fn a_reconcile_that_blocks_its_thread_is_named() {
         world.until("it blocks", || world.record.has("blocks") && world.record.has("polite begins")).await;
         manager.stop();
         let error = world.clock.timeout(LIMIT / 2, start).await.expect("it ends").unwrap().unwrap_err();
+        let lease = Api::<Lease>::default_namespaced(world.client.clone()).get("operator").await.unwrap();
+        assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some("me"), "something still acts");
         drop(until);
-        assert_eq!(error.to_string(), "did not end in time: controller blocking");
+        let text = error.to_string();
+        assert!(text.starts_with("did not end in time: controller blocking: "), "{text}");
+        assert!(text.ends_with("worker 0"), "{text}");
         assert!(world.record.has("polite ends"));
     });
 }
