@@ -24,6 +24,18 @@ pub struct NotSynced {
     pub is_denied: bool,
 }
 
+impl NotSynced {
+    /// What is missing, and why in a word or two: for whoever is not to know what the server says.
+    #[must_use]
+    pub fn in_brief(&self) -> String {
+        let Self { kind, namespaces, brief, .. } = self;
+        brief.map_or_else(
+            || format!("{kind} in {namespaces}"),
+            |brief| format!("{kind} in {namespaces} ({brief})"),
+        )
+    }
+}
+
 impl fmt::Display for NotSynced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in {} ({}", self.kind, self.namespaces, self.phase)?;

@@ -130,10 +130,7 @@ impl WaitingFor {
     /// What is waited for, and why it does not come in a word or two: for whoever is not to know what a server says.
     pub(crate) fn brief(&self) -> String {
         match &self.obstacle {
-            Obstacle::Informer(missing) => match missing.brief {
-                Some(brief) => format!("{} in {} ({brief})", missing.kind, missing.namespaces),
-                None => format!("{} in {}", missing.kind, missing.namespaces),
-            },
+            Obstacle::Informer(missing) => missing.in_brief(),
             Obstacle::Begin | Obstacle::Handler { .. } => self.to_string(),
         }
     }

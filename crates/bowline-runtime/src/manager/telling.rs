@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use bowline_cache::NotSynced;
-
 use super::lifecycle::{Inner, Phase};
 use super::runnable::Stage;
 use super::stages::Door;
@@ -62,7 +60,8 @@ impl Inner {
             (Phase::Running, Some(Door::Warm | Door::Elected)) => Ok(()),
             (Phase::Running, Some(Door::Cache)) => {
                 let missing = state.clusters.iter().flat_map(|(_, cluster)| cluster.cache().not_synced());
-                let missing: Vec<_> = missing.map(|missing| brief(&missing)).collect();
+                // Without what the server says: anybody may probe.
+                let missing: Vec<_> = missing.map(|missing| missing.in_brief()).collect();
                 Err(format!("it waits for informers: {}", missing.join("; ")))
             }
             (Phase::Running, _) => Err("it starts".to_owned()),
@@ -73,13 +72,4 @@ impl Inner {
 /// What this machine is called, for people.
 fn hostname() -> String {
     hostname::get().map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned())
-}
-
-/// Without what the server says: anybody may probe.
-fn brief(missing: &NotSynced) -> String {
-    let NotSynced { kind, namespaces, brief, .. } = missing;
-    brief.map_or_else(
-        || format!("{kind} in {namespaces}"),
-        |brief| format!("{kind} in {namespaces} ({brief})"),
-    )
 }

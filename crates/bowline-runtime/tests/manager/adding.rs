@@ -161,16 +161,7 @@ fn the_end_of_the_scope_stops_the_manager_in_order() {
         let election = bowline_runtime::leader_election::LeaderElection::new("default", "operator");
         let manager = Manager::builder(&outer.spawner(), world.client.clone()).leader_election(election);
         let manager = manager.build().unwrap();
-        let (clock, fence) = (world.clock.clone(), manager.elector().unwrap().fence().clone());
-        let record = world.record.clone();
-        manager
-            .add(Runnable::new("slow", move |cancelled| async move {
-                cancelled.cancelled().await;
-                clock.sleep(5 * SECOND).await;
-                record.add(format!("leads at its end: {}", fence.is_open()));
-                Ok::<_, std::io::Error>(())
-            }))
-            .unwrap();
+        manager.add(world.slow(&manager, 5 * SECOND)).unwrap();
         let start = world.start(&manager);
         manager.elected().await;
         world.settle().await;

@@ -59,10 +59,12 @@ fn informers_of_all_clusters_list_before_anything_else_runs() {
 fn the_lease_is_given_up_last() {
     World::run(1, |world| async move {
         let manager = world.replica("a");
-        let (record, gate) = (world.record.clone(), world.gate.clone());
+        let (clock, record, gate) = (world.clock.clone(), world.record.clone(), world.gate.clone());
         manager
             .add(Runnable::new("slow", move |cancelled| async move {
                 cancelled.cancelled().await;
+                // Long enough for whoever gives it up too early, and too short for a renewal.
+                clock.sleep(SECOND).await;
                 record.add(format!("ends after {} lease writes", lease_writes(&gate)));
                 Ok::<_, std::io::Error>(())
             }))
@@ -88,16 +90,7 @@ fn the_lease_is_given_up_last() {
 fn the_lease_is_renewed_while_what_needs_it_ends() {
     World::run(1, |world| async move {
         let manager = world.replica("a");
-        let (clock, record) = (world.clock.clone(), world.record.clone());
-        let fence = manager.elector().unwrap().fence().clone();
-        manager
-            .add(Runnable::new("slow", move |cancelled| async move {
-                cancelled.cancelled().await;
-                clock.sleep(22 * SECOND).await;
-                record.add(format!("leads at its end: {}", fence.is_open()));
-                Ok::<_, std::io::Error>(())
-            }))
-            .unwrap();
+        manager.add(world.slow(&manager, 22 * SECOND)).unwrap();
         let start = world.start(&manager);
         manager.elected().await;
         world.settle().await;

@@ -142,6 +142,18 @@ impl World {
         })
     }
 
+    /// A runnable of the leader that takes its time to end, and writes down whether its manager leads then.
+    pub(crate) fn slow(&self, manager: &Manager, takes: Duration) -> Runnable {
+        let (clock, record) = (self.clock.clone(), self.record.clone());
+        let fence = manager.elector().expect("there is an election").fence().clone();
+        Runnable::new("slow", move |cancelled| async move {
+            cancelled.cancelled().await;
+            clock.sleep(takes).await;
+            record.add(format!("leads at its end: {}", fence.is_open()));
+            Ok::<_, std::io::Error>(())
+        })
+    }
+
     /// A reconciler that writes down what it reconciles.
     pub(crate) fn reconciler(
         &self,
