@@ -17,7 +17,7 @@ use tracing::field::Empty;
 use super::builder::GaveUp;
 use super::error::ControllerError;
 use super::pending::Pending;
-use super::session::Session;
+use super::session::{Core, Session};
 use crate::action::Next;
 use crate::context::{Context, ReconcileId, ReconcileIds};
 use crate::error::{describe, is_terminal};
@@ -38,6 +38,7 @@ pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execu
         rng,
         book: session.core().books[number].clone(),
         metrics: session.core().metrics.worker(),
+        shown: Shown::new(session.core()),
         session: &session,
         execute: &*execute,
         bound: &bound,
@@ -71,6 +72,14 @@ struct Worker<'a, X: Execute> {
     rng: Rng,
     book: Book,
     metrics: Arc<WorkerMetrics>,
+    shown: Shown,
+}
+
+/// The controller, as the span of each reconcile shows it: see [`Text`].
+struct Shown {
+    controller: String,
+    group: String,
+    kind: String,
 }
 
 /// What becomes of a request after its run.
@@ -89,6 +98,7 @@ enum End {
 
 /// What is known of a run beside how it ended.
 struct Facts {
+    span: Span,
     id: ReconcileId,
     started: Instant,
     finished: Instant,
@@ -118,6 +128,14 @@ struct Panicked(String);
 #[error("the reconciler was not done within {0:?}")]
 struct TimedOut(Duration);
 
+impl Shown {
+    fn new(core: &Core) -> Self {
+        let [controller, group, kind] =
+            [&*core.name, &core.group, &core.kind].map(|name| Text(name).to_string());
+        Self { controller, group, kind }
+    }
+}
+
 impl Failure {
     /// The error is somebody else's code, which may panic when it is asked what it is.
     fn returned(error: BoxError) -> Self {
@@ -144,9 +162,9 @@ impl<X: Execute> Worker<'_, X> {
         let request = item.key();
         let span = tracing::info_span!(
             "reconcile",
-            controller = %Text(&core.name),
-            controllerGroup = %Text(&core.group),
-            controllerKind = %Text(&core.kind),
+            controller = %self.shown.controller,
+            controllerGroup = %self.shown.group,
+            controllerKind = %self.shown.kind,
             namespace = %Text(request.namespace().unwrap_or_default()),
             name = %Text(request.name()),
             reconcileID = %id,
@@ -163,15 +181,18 @@ impl<X: Execute> Worker<'_, X> {
         let context = Context::new(self.session.clone(), triggers.clone(), id, failures.saturating_add(1));
         let end = {
             let _active = Active::new(&self.metrics);
-            self.reconcile(context, request, &span, started).await
+            let running = pin!(Some(self.execute.execute(self.bound, context, request)));
+            self.finish(running, request, &span, started).await
         };
         let finished = self.session.clock().now();
         self.metrics.took(finished.since(started));
-        let facts = Facts { id, started, finished };
-        let _entered = span.enter();
+        let facts = Facts { span, id, started, finished };
         let then = match end {
             End::Returned(Ok(action)) => self.succeeded(item, action, &facts),
-            End::Returned(Err(error)) => self.failed(item, &Failure::returned(error), &facts),
+            End::Returned(Err(error)) => {
+                let failure = facts.span.in_scope(|| Failure::returned(error));
+                self.failed(item, &failure, &facts)
+            }
             End::Panicked(message) => self.failed(item, &Failure::panicked(message), &facts),
             End::TimedOut => {
                 let error = TimedOut(core.options.timeout);
@@ -182,9 +203,17 @@ impl<X: Execute> Worker<'_, X> {
         (then, finished)
     }
 
-    /// Runs the reconciler, as long as it may.
-    async fn reconcile(&self, context: Context, request: &Request, span: &Span, started: Instant) -> End {
-        let mut running = pin!(Some(self.execute.execute(self.bound, context, request)));
+    /// Runs the reconciler, as long as it may. It stays where it is: what is moved for each reconcile is felt.
+    async fn finish<F>(
+        &self,
+        mut running: Pin<&mut Option<F>>,
+        request: &Request,
+        span: &Span,
+        started: Instant,
+    ) -> End
+    where
+        F: Future<Output = Result<Option<Action>, BoxError>>,
+    {
         let mut deadline = None;
         let end = poll_fn(|poller| {
             let Some(reconcile) = running.as_mut().as_pin_mut() else { return Poll::Pending };
@@ -224,7 +253,8 @@ impl<X: Execute> Worker<'_, X> {
             (_, Next::After(delay)) => Outcome::RequeueAfter(delay),
             (_, Next::BackOff) => Outcome::BackOff,
         };
-        tracing::debug!(?outcome, "reconciled");
+        // The span is named and not entered: most of the time nobody listens.
+        tracing::debug!(parent: &facts.span, ?outcome, "reconciled");
         // The triggers have done their work: nothing comes again because of them.
         let triggers = std::mem::take(&mut item.payload_mut().triggers);
         self.note(item, triggers, outcome, failures, facts);
@@ -248,6 +278,7 @@ impl<X: Execute> Worker<'_, X> {
     }
 
     fn failed(&self, item: &mut Item<'_, Request, Pending>, failure: &Failure, facts: &Facts) -> Then {
+        let _entered = facts.span.enter();
         let core = &**self.session.core();
         let Pending { failures, is_limited, .. } = *item.payload();
         let attempt = failures.saturating_add(1);
@@ -323,7 +354,7 @@ impl<X: Execute> Worker<'_, X> {
         facts: &Facts,
     ) {
         if outcome != Outcome::Done {
-            mark(&Span::current(), &outcome);
+            mark(&facts.span, &outcome);
         }
         self.book.close(Record {
             request: item.key().clone(),

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bowline_cache::Event;
-use bowline_workqueue::WorkQueue;
+use bowline_workqueue::{Add, WorkQueue};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
@@ -83,9 +83,19 @@ impl<K: 'static> Feed<K> {
         self.rules.handler.handle(change, &mut requests);
     }
 
-    /// Takes a request in that needs neither predicate nor handler.
-    pub(crate) fn request(&mut self, request: Request) {
-        self.batch.push(Wanted::new(request, Trigger::own(self.origin.clone(), Cause::Signalled)));
+    /// Tells the queue of a request that needs neither predicate nor handler.
+    pub(super) fn request(&self, request: Request) {
+        let (request, add) = self.signalled(request);
+        self.queue.add_with(request, add);
+    }
+
+    /// Tells the queue of many of them: past the batch, which they would only be copied into.
+    pub(super) fn request_all(&self, requests: impl IntoIterator<Item = Request>) {
+        self.queue.add_all(requests.into_iter().map(|request| self.signalled(request)));
+    }
+
+    fn signalled(&self, request: Request) -> (Request, Add<Pending>) {
+        Wanted::new(request, Trigger::own(self.origin.clone(), Cause::Signalled)).into_addition()
     }
 
     /// Tells the queue what was taken in.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use bowline_cache::CacheError;
 use bowline_clock::Clock;
-use bowline_workqueue::BATCH;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Resource;
@@ -86,18 +85,11 @@ impl<K: 'static> Sink<K> {
     /// This is to be reconciled: neither predicates nor the handler are asked.
     pub fn request(&mut self, request: Request) {
         self.feed.request(request);
-        self.feed.flush();
     }
 
     /// All these are to be reconciled: cheaper than one by one, as the queue is told of up to 512 at a time.
     pub fn requests(&mut self, requests: impl IntoIterator<Item = Request>) {
-        for (number, request) in requests.into_iter().enumerate() {
-            if number > 0 && number.is_multiple_of(BATCH) {
-                self.feed.flush();
-            }
-            self.feed.request(request);
-        }
-        self.feed.flush();
+        self.feed.request_all(requests);
     }
 }
 

@@ -15,7 +15,11 @@ use kube::{Api, Client};
 #[test]
 fn what_is_logged_is_inside_of_the_span_that_was_given() {
     let logs = Logs::default();
-    let subscriber = tracing_subscriber::fmt().with_writer(logs.clone()).with_ansi(false).finish();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer(logs.clone())
+        .with_ansi(false)
+        .finish();
     tracing::subscriber::with_default(subscriber, || {
         Simulation::new(1).run(|clock| async move {
             let server = ApiServer::builder().clock(clock.clone()).build().unwrap();
@@ -51,6 +55,7 @@ fn what_is_logged_is_inside_of_the_span_that_was_given() {
     assert!(line("in a runnable").contains("region=\"north\""), "{text}");
     assert!(line("in a reconcile").contains("region=\"north\""), "{text}");
     assert!(line("in a reconcile").contains("controller=configmap"), "{text}");
+    assert!(line("reconciled outcome=Done").contains("controller=configmap"), "{text}");
 }
 
 /// What was logged.
