@@ -55,15 +55,17 @@ impl ApiSink {
     async fn put(&self, event: &EventRecord, earlier: bool) -> Result<(), SinkError> {
         match self.api {
             EventApi::EventsV1 => {
-                let patch = json!({"series": event.series()});
+                let patch = || json!({"series": event.series()});
                 self.put_as(event, &event.to_events_v1(), patch, earlier).await
             }
             EventApi::CoreV1 => {
-                let patch = json!({
-                    "count": event.count,
-                    "lastTimestamp": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(timestamp(event.last)),
-                    "message": event.note,
-                });
+                let patch = || {
+                    json!({
+                        "count": event.count,
+                        "lastTimestamp": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(timestamp(event.last)),
+                        "message": event.note,
+                    })
+                };
                 self.put_as(event, &event.to_core_v1(), patch, earlier).await
             }
         }
@@ -74,15 +76,17 @@ impl ApiSink {
         &self,
         event: &EventRecord,
         whole: &K,
-        patch: Value,
+        patch: impl Fn() -> Value,
         earlier: bool,
     ) -> Result<(), SinkError>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
         let events = Request::new(K::url_path(&(), Some(&event.namespace)));
-        let patch = Patch::Merge(patch);
-        let patch = || self.send(events.patch(&event.name, &PatchParams::default(), &patch));
+        let patch = || {
+            let patch = Patch::Merge(patch());
+            self.send(events.patch(&event.name, &PatchParams::default(), &patch))
+        };
         if earlier {
             match patch().await {
                 // Events do not live long.
