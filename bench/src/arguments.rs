@@ -9,7 +9,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::apiserver::load::LoadArguments;
 use crate::apiserver::subject::Task;
 use crate::foo::load::FooLoadArguments;
-use crate::foo::operator::FooOperatorArguments;
 use crate::informer::subject::InformerSubjectArguments;
 use crate::reconcile::subject::ReconcileSubjectArguments;
 use crate::replay::widget::GROUP;
@@ -93,9 +92,6 @@ pub(crate) enum Command {
     /// One run of one operator: how `foo-converge` runs itself
     #[command(hide = true)]
     FooLoad(FooLoadArguments),
-    /// An operator, until stdin ends
-    #[command(hide = true)]
-    FooOperator(FooOperatorArguments),
     /// The server that plays watches to the informer scenarios: until stdin ends, the first line of stdout tells where
     #[command(hide = true)]
     ReplayServer {

@@ -47,6 +47,10 @@ const IDLE_WRITES: Metric = Metric { name: "idle_writes", unit: "requests" };
 const GO: [(Library, &str); 2] =
     [(go::CLIENT_GO, "client-go-foo"), (go::CONTROLLER_RUNTIME, "controller-runtime-foo")];
 
+/// The same in Rust, which are of this package.
+const BOWLINE_FOO: &str = "bowline-foo";
+const KUBE_RS_FOO: &str = "kube-rs-foo";
+
 /// How many Foos there are, and workers, where the cost of an election is measured.
 const ELECTION_N: usize = 500;
 const ELECTION_WORKERS: usize = 2;
@@ -91,26 +95,24 @@ fn subjects(
     programs: Option<&Path>,
     endpoint: &Path,
 ) -> Result<Vec<Subject>, Box<dyn Error>> {
-    let this = env::current_exe()?;
-    let subject = |name, version: &str, program: &Path, maker: Option<Maker>| -> io::Result<Subject> {
+    let subject = |name, version: &str, program: &Path| -> io::Result<Subject> {
         let mut arguments = vec!["foo-load".to_owned()];
         for (name, value) in [("endpoint", endpoint), ("program", program)] {
             arguments.extend([format!("--{name}"), value.display().to_string()]);
         }
-        if let Some(maker) = maker {
-            arguments.extend(["--maker".to_owned(), maker.to_string()]);
-        }
         Ok(Subject { name, version: version.to_owned(), program: env::current_exe()?, arguments })
     };
-    let in_this = |maker: Maker| subject(maker.name(), maker.version(), &this, Some(maker));
-    let mut subjects = vec![in_this(Maker::Bowline)?];
+    let in_rust = |maker: Maker, program| -> Result<Subject, Box<dyn Error>> {
+        Ok(subject(maker.name(), maker.version(), &program::beside(program)?)?)
+    };
+    let mut subjects = vec![in_rust(Maker::Bowline, BOWLINE_FOO)?];
     if let Some(programs) = programs {
         for (library, program) in GO {
-            subjects.push(subject(library.name, library.version(), &programs.join(program), None)?);
+            subjects.push(subject(library.name, library.version(), &programs.join(program))?);
         }
     }
     if peers.contains(&Peer::KubeRs) {
-        subjects.push(in_this(Maker::KubeRs)?);
+        subjects.push(in_rust(Maker::KubeRs, KUBE_RS_FOO)?);
     }
     Ok(subjects)
 }

@@ -1,6 +1,7 @@
 //! Runs the same work on Bowline and on its peers, and tells how they compare. See `README.md`.
 //!
-//! A library because it is two programs: the one that measures, and the same with an allocator that counts.
+//! A library because it is several programs: the one that measures, the same with an allocator that counts, and operators
+//! that have to be measured by themselves.
 
 mod apiserver;
 mod arguments;
@@ -55,9 +56,20 @@ pub fn run(allocated: Option<fn() -> usize>) -> ExitCode {
         Command::FooConverge(arguments) => foo::run(&arguments),
         Command::FooServer { programs } => foo::server::main(programs),
         Command::FooLoad(arguments) => foo::load::main(arguments),
-        Command::FooOperator(arguments) => foo::operator::main(arguments),
         Command::ReplayServer { n } => replay::main(n),
         Command::ReplayCeiling { n } => replay::ceiling::main(n),
         Command::ApiserverSubject { task, n } => apiserver::subject::main(task, n),
     }
+}
+
+/// Is the sample controller on our own libraries, until stdin ends, and prints what it used.
+#[must_use]
+pub fn bowline_foo() -> ExitCode {
+    foo::operator::bowline()
+}
+
+/// Is the sample controller on kube-rs, until stdin ends, and prints what it used.
+#[must_use]
+pub fn kube_rs_foo() -> ExitCode {
+    foo::operator::kube_rs()
 }

@@ -38,13 +38,20 @@ pub(crate) fn dev() -> Result<PathBuf, ProgramError> {
     Ok(target_directory(what)?.join("debug").join("bowline-bench"))
 }
 
-/// This program with an allocator that counts, built if it is not there, in the profile of this one.
+/// This program with an allocator that counts, see [`beside`].
 ///
 /// # Errors
 /// When the build fails.
 pub(crate) fn counting() -> Result<PathBuf, ProgramError> {
-    eprintln!("building bowline-bench-counting; the first time takes a minute or two");
-    let what = "bowline-bench-counting";
+    beside("bowline-bench-counting")
+}
+
+/// Another program of this package, built if it is not there, in the profile of this one.
+///
+/// # Errors
+/// When the build fails.
+pub(crate) fn beside(what: &'static str) -> Result<PathBuf, ProgramError> {
+    eprintln!("building {what}; the first time takes a minute or two");
     let (profile, directory) = if cfg!(debug_assertions) { ("dev", "debug") } else { ("release", "release") };
     let arguments =
         ["build", "--quiet", "--locked", "--package", "bowline-bench", "--profile", profile, "--bin", what];

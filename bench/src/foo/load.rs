@@ -21,7 +21,6 @@ use super::requests::Requests;
 use super::{API_CALLS, CONFLICTS, EVENTS, IDLE_WRITES, object};
 use crate::apiserver::client::{Asked, Client, Connection, Endpoint, string};
 use crate::apiserver::load::{Failure, ask_all};
-use crate::maker::Maker;
 use crate::metric::WALL_S;
 use crate::subject::Measured;
 use crate::{execution, process};
@@ -47,9 +46,6 @@ pub(crate) struct FooLoadArguments {
     /// The operator
     #[arg(long)]
     program: PathBuf,
-    /// Whose it is, if it is this program
-    #[arg(long)]
-    maker: Option<Maker>,
     /// How many Foos
     #[arg(long)]
     n: usize,
@@ -176,8 +172,8 @@ async fn measure(
 
 fn start(arguments: &FooLoadArguments, mode: Mode) -> Result<Child, Failure> {
     let mut command = Command::new(&arguments.program);
-    if let Some(maker) = arguments.maker {
-        command.args(["foo-operator", "--maker", maker.name(), "--mode", mode.name()]);
+    if mode != Mode::Alone {
+        command.args(["--mode", mode.name()]);
     }
     // Go's `flag` takes two dashes as well. It ends with its stdin, so it does when this process ends.
     let started = command

@@ -1,4 +1,4 @@
-//! An operator that is in this program, as a process of its own: it runs until its stdin ends, and tells what it used.
+//! An operator in Rust, as a process of its own: it runs until its stdin ends, and tells what it used.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use bowline_clock::{Clock, Scope};
-use clap::{Args, ValueEnum};
+use clap::{Parser, ValueEnum};
 use tokio::io::AsyncReadExt as _;
 
 use super::{bowline, kube_rs};
 use crate::apiserver::client::Endpoint;
 use crate::apiserver::load::Failure;
-use crate::maker::Maker;
 use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB};
 use crate::subject::Measured;
 use crate::{execution, process, sink};
@@ -21,16 +20,21 @@ use crate::{execution, process, sink};
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// What an operator is told. Those written in Go are told the same.
-#[derive(Args, Debug)]
-pub(crate) struct FooOperatorArguments {
-    #[arg(long)]
-    maker: Maker,
+#[derive(Debug, Parser)]
+struct OperatorArguments {
     /// The file that tells where the server is
     #[arg(long)]
     endpoint: PathBuf,
     /// How many Foos are looked after at once
     #[arg(long)]
     workers: usize,
+}
+
+/// What ours is told.
+#[derive(Debug, Parser)]
+struct OurArguments {
+    #[command(flatten)]
+    common: OperatorArguments,
     /// What there is of it
     #[arg(long, default_value = "alone")]
     mode: Mode,
@@ -66,23 +70,37 @@ impl Mode {
     }
 }
 
-/// Runs it and prints what it used, as one line of JSON. What is logged goes nowhere.
-pub(crate) fn main(arguments: FooOperatorArguments) -> ExitCode {
-    sink::log();
-    execution::measured(move |scope| run(scope, arguments))
+/// Ours, from the command line to what it used.
+pub(crate) fn bowline() -> ExitCode {
+    let OurArguments { common, mode } = OurArguments::parse();
+    main(common, move |scope, endpoint, workers| match mode {
+        Mode::Alone => bowline::start(scope, endpoint, workers),
+        Mode::Managed => bowline::start_managed(scope, endpoint, workers, false),
+        Mode::Elected => bowline::start_managed(scope, endpoint, workers, true),
+    })
 }
 
-async fn run(scope: Scope, arguments: FooOperatorArguments) -> Result<Measured, Failure> {
+/// That on kube-rs.
+pub(crate) fn kube_rs() -> ExitCode {
+    main(OperatorArguments::parse(), kube_rs::start)
+}
+
+/// Runs it and prints what it used, as one line of JSON. What is logged goes nowhere.
+fn main<F>(arguments: OperatorArguments, start: F) -> ExitCode
+where
+    F: FnOnce(&Scope, &Endpoint, usize) -> Result<(), Failure> + Send + 'static,
+{
+    sink::log();
+    execution::measured(move |scope| run(scope, arguments, start))
+}
+
+async fn run<F>(scope: Scope, arguments: OperatorArguments, start: F) -> Result<Measured, Failure>
+where
+    F: FnOnce(&Scope, &Endpoint, usize) -> Result<(), Failure>,
+{
     let endpoint: Endpoint = serde_json::from_slice(&fs::read(&arguments.endpoint)?)?;
     // Tasks are below the scope, and end with it.
-    match arguments.maker {
-        Maker::Bowline => match arguments.mode {
-            Mode::Alone => bowline::start(&scope, &endpoint, arguments.workers)?,
-            Mode::Managed => bowline::start_managed(&scope, &endpoint, arguments.workers, false)?,
-            Mode::Elected => bowline::start_managed(&scope, &endpoint, arguments.workers, true)?,
-        },
-        Maker::KubeRs => kube_rs::start(&scope, &endpoint, arguments.workers)?,
-    }
+    start(&scope, &endpoint, arguments.workers)?;
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
     let (cpu, peak) = (process::cpu_seconds(), process::status_mib("VmHWM"));
     let settled =

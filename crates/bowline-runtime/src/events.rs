@@ -8,6 +8,7 @@ mod api_sink;
 mod broadcaster;
 mod correlator;
 mod delivery;
+mod digest;
 mod log_sink;
 mod lru;
 mod metrics;

@@ -1,12 +1,10 @@
 //! Events in the API server.
 
-use k8s_openapi::api::core::v1::Event as CoreEvent;
-use k8s_openapi::api::events::v1::Event;
-use kube::Api;
+use kube::Resource;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::core::Status;
+use kube::core::request::Error as RequestError;
+use kube::core::{Request, Status};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::record::timestamp;
@@ -57,20 +55,61 @@ impl ApiSink {
     async fn put(&self, event: &EventRecord, earlier: bool) -> Result<(), SinkError> {
         match self.api {
             EventApi::EventsV1 => {
-                let api: Api<Event> = Api::namespaced(self.client.clone(), &event.namespace);
-                let patch = json!({"series": event.series()});
-                put(&api, event, &event.to_events_v1(), patch, earlier).await
+                let patch = || json!({"series": event.series()});
+                self.put_as(event, &event.to_events_v1(), patch, earlier).await
             }
             EventApi::CoreV1 => {
-                let api: Api<CoreEvent> = Api::namespaced(self.client.clone(), &event.namespace);
-                let patch = json!({
-                    "count": event.count,
-                    "lastTimestamp": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(timestamp(event.last)),
-                    "message": event.note,
-                });
-                put(&api, event, &event.to_core_v1(), patch, earlier).await
+                let patch = || {
+                    json!({
+                        "count": event.count,
+                        "lastTimestamp": k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(timestamp(event.last)),
+                        "message": event.note,
+                    })
+                };
+                self.put_as(event, &event.to_core_v1(), patch, earlier).await
             }
         }
+    }
+
+    /// Writes an event in one of its forms: `whole`, or what `patch` says if it is there already.
+    async fn put_as<K>(
+        &self,
+        event: &EventRecord,
+        whole: &K,
+        patch: impl Fn() -> Value,
+        earlier: bool,
+    ) -> Result<(), SinkError>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let events = Request::new(K::url_path(&(), Some(&event.namespace)));
+        let patch = || {
+            let patch = Patch::Merge(patch());
+            self.send(events.patch(&event.name, &PatchParams::default(), &patch))
+        };
+        if earlier {
+            match patch().await {
+                // Events do not live long.
+                Err(error) if status(&error).is_some_and(Status::is_not_found) => {}
+                outcome => return judge(outcome),
+            }
+        }
+        let whole = serde_json::to_vec(whole).map_err(|error| SinkError::Refused(error.into()))?;
+        match self.send(events.create(&PostParams::default(), whole)).await {
+            Err(error) if status(&error).is_some_and(Status::is_already_exists) => {
+                if event.count > 1 {
+                    judge(patch().await)
+                } else {
+                    Ok(())
+                }
+            }
+            outcome => judge(outcome),
+        }
+    }
+
+    /// Sends a request. Nobody wants to know what the server has then, so the answer is not decoded.
+    async fn send(&self, request: Result<http::Request<Vec<u8>>, RequestError>) -> Result<(), kube::Error> {
+        self.client.request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
     }
 }
 
@@ -97,45 +136,14 @@ impl std::fmt::Debug for ApiSink {
     }
 }
 
-async fn put<K>(
-    api: &Api<K>,
-    event: &EventRecord,
-    whole: &K,
-    patch: Value,
-    earlier: bool,
-) -> Result<(), SinkError>
-where
-    K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
-{
-    let patch = Patch::Merge(patch);
-    let params = PatchParams::default();
-    if earlier {
-        match api.patch(&event.name, &params, &patch).await {
-            // Events do not live long.
-            Err(error) if status(&error).is_some_and(Status::is_not_found) => {}
-            outcome => return judge(outcome),
-        }
-    }
-    match api.create(&PostParams::default(), whole).await {
-        Err(error) if status(&error).is_some_and(Status::is_already_exists) => {
-            if event.count > 1 {
-                judge(api.patch(&event.name, &params, &patch).await)
-            } else {
-                Ok(())
-            }
-        }
-        outcome => judge(outcome),
-    }
-}
-
 fn status(error: &kube::Error) -> Option<&Status> {
     if let kube::Error::Api(status) = error { Some(status) } else { None }
 }
 
-fn judge<K>(outcome: Result<K, kube::Error>) -> Result<(), SinkError> {
+fn judge(outcome: Result<(), kube::Error>) -> Result<(), SinkError> {
     match outcome {
         // The server did as it was told, whatever it says of it.
-        Ok(_) | Err(kube::Error::SerdeError(_)) => Ok(()),
+        Ok(()) | Err(kube::Error::FromUtf8(_)) => Ok(()),
         Err(error @ kube::Error::BuildRequest(_)) => Err(SinkError::Refused(error.into())),
         Err(error) => match status(&error) {
             None => Err(SinkError::Away(error.into())),

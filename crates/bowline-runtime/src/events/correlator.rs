@@ -1,14 +1,14 @@
 //! Which events are alike, and which are too many: decisions about keys and times, without I/O.
 
-use std::fmt::Write as _;
 use std::num::NonZero;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_clock::{HashSet, Instant, Rng};
+use bowline_clock::{Instant, Rng};
 use k8s_openapi::api::core::v1::ObjectReference;
+use smallvec::SmallVec;
 
 use super::EventRecord;
+use super::digest::{Digest, Digester, Texts};
 use super::lru::Lru;
 use super::record::{LONGEST_NOTE, cut};
 
@@ -91,17 +91,17 @@ impl Default for CorrelatorOptions {
 }
 
 /// Who an event is, for these decisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Keys {
     /// Its source and object.
-    pub(super) source: Arc<str>,
+    pub(super) source: Digest,
     /// The series that it belongs to.
-    pub(super) series: Arc<str>,
+    pub(super) series: Digest,
 }
 
 pub(super) struct Correlator {
     options: CorrelatorOptions,
-    rng: Rng,
+    digester: Digester,
     groups: Lru<Group>,
     buckets: Lru<Bucket>,
 }
@@ -109,7 +109,7 @@ pub(super) struct Correlator {
 /// Events that differ only in their notes.
 struct Group {
     /// Those that are told apart: one less than are needed to combine them.
-    notes: HashSet<Box<str>>,
+    notes: SmallVec<[Digest; 1]>,
     last: Instant,
 }
 
@@ -120,44 +120,44 @@ struct Bucket {
 }
 
 impl Correlator {
-    pub(super) fn new(options: CorrelatorOptions, rng: Rng) -> Self {
+    pub(super) fn new(options: CorrelatorOptions, rng: &Rng) -> Self {
         let groups = Lru::new(options.remembered, rng.hash_state());
         let buckets = Lru::new(options.remembered, rng.hash_state());
-        Self { options, rng, groups, buckets }
+        Self { options, digester: Digester::new(rng), groups, buckets }
     }
 
     /// Says which series an event belongs to. One of too many similar ones becomes part of their combined event.
     pub(super) fn identify(&mut self, event: &mut EventRecord, now: Instant) -> Keys {
-        let mut key = String::with_capacity(256);
+        let mut texts = self.digester.texts();
         let about = &event.regarding;
-        push(&mut key, &event.controller);
-        push(&mut key, &event.instance);
-        push_reference(&mut key, about);
-        let source: Arc<str> = key.as_str().into();
-        push(&mut key, event.event_type.as_str());
-        push(&mut key, &event.reason);
-        if self.is_one_of_many(&key, &event.note, now) {
+        texts.push(&event.controller);
+        texts.push(&event.instance);
+        push_reference(&mut texts, about);
+        let source = texts.digest();
+        texts.push(event.event_type.as_str());
+        texts.push(&event.reason);
+        if self.is_one_of_many(texts.digest(), &event.note, now) {
             event.note.insert_str(0, COMBINED);
             event.note = cut(std::mem::take(&mut event.note), LONGEST_NOTE);
-            push(&mut key, "combined");
-            return Keys { source, series: key.into() };
+            texts.push("combined");
+            return Keys { source, series: texts.digest() };
         }
-        push(&mut key, "alone");
-        push(&mut key, about.field_path.as_deref().unwrap_or_default());
-        push(&mut key, &event.action);
+        texts.push("alone");
+        texts.push(about.field_path.as_deref().unwrap_or_default());
+        texts.push(&event.action);
         if let Some(related) = &event.related {
-            push_reference(&mut key, related);
-            push(&mut key, related.field_path.as_deref().unwrap_or_default());
+            push_reference(&mut texts, related);
+            texts.push(related.field_path.as_deref().unwrap_or_default());
         }
-        push(&mut key, &event.note);
-        Keys { source, series: key.into() }
+        texts.push(&event.note);
+        Keys { source, series: texts.digest() }
     }
 
     /// Whether the source may make one more write about the object.
-    pub(super) fn allow(&mut self, source: &Arc<str>, now: Instant) -> bool {
+    pub(super) fn allow(&mut self, source: Digest, now: Instant) -> bool {
         let burst = self.options.burst.get();
         if self.buckets.get(source).is_none() {
-            self.buckets.insert(Arc::clone(source), Bucket { tokens: burst, since: now });
+            self.buckets.insert(source, Bucket { tokens: burst, since: now });
         }
         let Some(bucket) = self.buckets.peek(source) else { return true };
         let refill = self.options.refill;
@@ -175,39 +175,31 @@ impl Correlator {
         true
     }
 
-    fn is_one_of_many(&mut self, group: &str, note: &str, now: Instant) -> bool {
+    fn is_one_of_many(&mut self, group: Digest, note: &str, now: Instant) -> bool {
         let told_apart = self.options.similar.get() - 1;
+        let note = self.digester.digest(note);
         let Some(known) = self.groups.get(group) else {
-            let mut notes = HashSet::with_hasher(self.rng.hash_state());
-            if told_apart > 0 {
-                notes.insert(note.into());
-            }
-            self.groups.insert(group.into(), Group { notes, last: now });
+            let notes = (told_apart > 0).then_some(note).into_iter().collect();
+            self.groups.insert(group, Group { notes, last: now });
             return told_apart == 0;
         };
         if now.since(known.last) > self.options.interval {
             known.notes.clear();
         }
         known.last = now;
-        if known.notes.contains(note) {
+        if known.notes.contains(&note) {
             return false;
         }
         let is_one_of_many = known.notes.len() >= told_apart;
         if !is_one_of_many {
-            known.notes.insert(note.into());
+            known.notes.push(note);
         }
         is_one_of_many
     }
 }
 
-fn push_reference(key: &mut String, object: &ObjectReference) {
+fn push_reference(texts: &mut Texts, object: &ObjectReference) {
     for part in [&object.api_version, &object.kind, &object.namespace, &object.name, &object.uid] {
-        push(key, part.as_deref().unwrap_or_default());
+        texts.push(part.as_deref().unwrap_or_default());
     }
-}
-
-/// One part of a key, with its length, so that no two lists of parts make the same key.
-fn push(key: &mut String, part: &str) {
-    // Writing to a string cannot fail.
-    let _ = write!(key, "{}:{part}", part.len());
 }

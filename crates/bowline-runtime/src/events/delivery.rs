@@ -57,7 +57,7 @@ impl Delivery {
             let letter = self.outbox().take();
             if let Some(letter) = letter {
                 let is_taken = self.deliver(&letter.event, letter.earlier, &clock, &stop).await;
-                self.finish(&letter, is_taken, clock.now());
+                self.finish(letter, is_taken, clock.now());
                 continue;
             }
             if stop.is_cancelled() {
@@ -83,7 +83,7 @@ impl Delivery {
         }
     }
 
-    fn finish(&self, letter: &Letter, is_taken: bool, now: Instant) {
+    fn finish(&self, letter: Letter, is_taken: bool, now: Instant) {
         self.outbox().done(letter, is_taken, now);
     }
 

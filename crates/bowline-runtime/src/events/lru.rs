@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
-use std::sync::Arc;
 
 use bowline_clock::{HashMap, HashState};
 
-/// A map from texts that has at most so many entries.
+use super::digest::Digest;
+
+/// A map from digests that has at most so many entries.
 pub(super) struct Lru<V> {
     capacity: NonZero<usize>,
-    entries: HashMap<Arc<str>, Slot<V>>,
+    entries: HashMap<Digest, Slot<V>>,
     /// By when it was used last.
-    order: BTreeMap<u64, Arc<str>>,
+    order: BTreeMap<u64, Digest>,
     next: u64,
 }
 
@@ -26,9 +27,9 @@ impl<V> Lru<V> {
     }
 
     /// The value, which is the last used from now on.
-    pub(super) fn get(&mut self, key: &str) -> Option<&mut V> {
-        let slot = self.entries.get_mut(key)?;
-        let key = self.order.remove(&slot.used)?;
+    pub(super) fn get(&mut self, key: Digest) -> Option<&mut V> {
+        let slot = self.entries.get_mut(&key)?;
+        self.order.remove(&slot.used);
         slot.used = self.next;
         self.order.insert(self.next, key);
         self.next += 1;
@@ -36,34 +37,34 @@ impl<V> Lru<V> {
     }
 
     /// The value, without using it.
-    pub(super) fn peek(&mut self, key: &str) -> Option<&mut V> {
-        self.entries.get_mut(key).map(|slot| &mut slot.value)
+    pub(super) fn peek(&mut self, key: Digest) -> Option<&mut V> {
+        self.entries.get_mut(&key).map(|slot| &mut slot.value)
     }
 
     /// Puts a value in, and returns what had to go for it.
-    pub(super) fn insert(&mut self, key: Arc<str>, value: V) -> Option<V> {
-        let gone = self.remove(&key);
+    pub(super) fn insert(&mut self, key: Digest, value: V) -> Option<V> {
+        let gone = self.remove(key);
         debug_assert!(gone.is_none(), "whoever has a value changes it in place");
         let evicted = if self.entries.len() >= self.capacity.get() {
             self.order.pop_first().and_then(|(_, key)| self.entries.remove(&key))
         } else {
             None
         };
-        self.order.insert(self.next, Arc::clone(&key));
+        self.order.insert(self.next, key);
         self.entries.insert(key, Slot { used: self.next, value });
         self.next += 1;
         evicted.map(|slot| slot.value)
     }
 
-    pub(super) fn remove(&mut self, key: &str) -> Option<V> {
-        let slot = self.entries.remove(key)?;
+    pub(super) fn remove(&mut self, key: Digest) -> Option<V> {
+        let slot = self.entries.remove(&key)?;
         self.order.remove(&slot.used);
         Some(slot.value)
     }
 
     /// The keys, the longest unused first.
-    pub(super) fn keys(&self) -> Vec<Arc<str>> {
-        self.order.values().cloned().collect()
+    pub(super) fn keys(&self) -> Vec<Digest> {
+        self.order.values().copied().collect()
     }
 
     #[cfg(test)]
@@ -76,20 +77,24 @@ impl<V> Lru<V> {
 mod tests {
     use bowline_clock::Rng;
 
+    use super::super::digest::Digester;
     use super::*;
 
     #[test]
     fn what_was_not_used_for_the_longest_time_goes_first() {
-        let mut lru = Lru::new(NonZero::new(2).unwrap(), Rng::seeded(0).hash_state());
-        assert_eq!(lru.insert("a".into(), 1), None);
-        assert_eq!(lru.insert("b".into(), 2), None);
-        assert_eq!(lru.get("a"), Some(&mut 1));
-        assert_eq!(lru.peek("b"), Some(&mut 2), "a look is no use");
-        assert_eq!(lru.insert("c".into(), 3), Some(2));
-        assert_eq!(lru.get("b"), None);
-        assert_eq!(lru.remove("a"), Some(1));
-        assert_eq!(lru.insert("d".into(), 4), None);
-        assert_eq!(lru.keys().iter().map(|key| &**key).collect::<Vec<_>>(), ["c", "d"]);
+        let rng = Rng::seeded(0);
+        let digester = Digester::new(&rng);
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|text| digester.digest(text));
+        let mut lru = Lru::new(NonZero::new(2).unwrap(), rng.hash_state());
+        assert_eq!(lru.insert(a, 1), None);
+        assert_eq!(lru.insert(b, 2), None);
+        assert_eq!(lru.get(a), Some(&mut 1));
+        assert_eq!(lru.peek(b), Some(&mut 2), "a look is no use");
+        assert_eq!(lru.insert(c, 3), Some(2));
+        assert_eq!(lru.get(b), None);
+        assert_eq!(lru.remove(a), Some(1));
+        assert_eq!(lru.insert(d, 4), None);
+        assert_eq!(lru.keys(), [c, d]);
         assert_eq!((lru.len(), lru.order.len()), (2, 2));
     }
 }

@@ -2,13 +2,15 @@
 //! A state machine without I/O; `delivery.rs` carries it out.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bowline_clock::{Instant, Rng};
 
 use super::correlator::{Correlator, Keys};
+use super::digest::Digest;
 use super::lru::Lru;
 use super::metrics::{Count, Counters};
 use super::{CorrelatorOptions, EventRecord, Repeats};
@@ -35,9 +37,10 @@ pub(super) struct Outbox {
     counters: Arc<Counters>,
 }
 
+/// Events that are alike: one event of the API, with a count.
 struct Series {
-    event: EventRecord,
-    source: Arc<str>,
+    event: Known,
+    source: Digest,
     /// The count that the sink has; none if it was not given this yet.
     written: u32,
     written_at: Instant,
@@ -46,9 +49,17 @@ struct Series {
     is_busy: bool,
 }
 
+/// What is known of the event of a series. There may be very many of them, and most have nothing to tell.
+enum Known {
+    /// There is nothing to tell, and whoever adds to it says all the rest again.
+    Told { name: Box<str>, first: SystemTime, count: u32 },
+    /// There is something to tell, though nothing may be added to it any more.
+    Untold(Box<EventRecord>),
+}
+
 enum Entry {
     /// A series that has something new to tell.
-    Series(Arc<str>),
+    Series(Digest),
     /// What is no part of a series, or no longer.
     Loose { event: Box<EventRecord>, earlier: bool },
 }
@@ -56,9 +67,9 @@ enum Entry {
 /// A write that is on its way.
 #[derive(Debug)]
 pub(super) struct Letter {
-    pub(super) event: EventRecord,
+    pub(super) event: Box<EventRecord>,
     pub(super) earlier: bool,
-    series: Option<Arc<str>>,
+    series: Option<Digest>,
 }
 
 impl Outbox {
@@ -73,7 +84,7 @@ impl Outbox {
             repeats,
             capacity,
             series: Lru::new(options.memory(), rng.hash_state()),
-            correlator: Correlator::new(options, rng.clone()),
+            correlator: Correlator::new(options, rng),
             queue: VecDeque::new(),
             on_their_way: 0,
             is_closed: false,
@@ -93,38 +104,28 @@ impl Outbox {
             return self.enqueue_new(Entry::Loose { event: Box::new(event), earlier: false });
         }
         let Keys { source, series: key } = self.correlator.identify(&mut event, now);
-        if let Some(series) = self.series.get(&key) {
-            series.event.count = series.event.count.saturating_add(1);
-            series.event.last = event.last;
-            if self.repeats == Repeats::Counted {
-                series.event.note = event.note;
-            }
-            series.last = now;
-            if series.is_busy || !wants_write(self.repeats, series) {
+        if let Some(series) = self.series.get(key) {
+            series.add(event, self.repeats, now);
+            if series.is_busy || !series.wants_write(self.repeats) {
                 self.counters.add(Count::Counted, 1);
                 return false;
             }
         } else {
-            let series = Series {
-                event,
-                source: Arc::clone(&source),
-                written: 0,
-                written_at: now,
-                last: now,
-                is_busy: false,
-            };
-            if let Some(evicted) = self.series.insert(Arc::clone(&key), series) {
+            let event = Known::Untold(Box::new(event));
+            let series = Series { event, source, written: 0, written_at: now, last: now, is_busy: false };
+            if let Some(evicted) = self.series.insert(key, series) {
                 self.part_with(evicted);
             }
             self.next_look.get_or_insert(now + FINISHED_AFTER);
         }
-        if !self.correlator.allow(&source, now) {
+        let is_allowed = self.correlator.allow(source, now);
+        if !is_allowed {
             self.counters.add(Count::Filtered, 1);
-            return false;
         }
-        let is_queued = self.enqueue_new(Entry::Series(Arc::clone(&key)));
-        if let Some(series) = self.series.peek(&key) {
+        let is_queued = is_allowed && self.enqueue_new(Entry::Series(key));
+        if let Some(series) = self.series.peek(key) {
             series.is_busy = is_queued;
+            series.settle();
         }
         is_queued
     }
@@ -139,14 +140,13 @@ impl Outbox {
     fn next_letter(&mut self) -> Option<Letter> {
         while let Some(entry) = self.queue.pop_front() {
             match entry {
-                Entry::Loose { event, earlier } => {
-                    return Some(Letter { event: *event, earlier, series: None });
-                }
+                Entry::Loose { event, earlier } => return Some(Letter { event, earlier, series: None }),
                 Entry::Series(key) => {
                     // One that was forgotten meanwhile was counted when it was.
-                    if let Some(series) = self.series.peek(&key) {
-                        let (event, earlier) = (series.event.clone(), series.written > 0);
-                        return Some(Letter { event, earlier, series: Some(key) });
+                    if let Some(series) = self.series.peek(key)
+                        && let Some(event) = series.event.tell()
+                    {
+                        return Some(Letter { event, earlier: series.written > 0, series: Some(key) });
                     }
                 }
             }
@@ -155,31 +155,33 @@ impl Outbox {
     }
 
     /// A write is over: the sink took it, or it was given up.
-    pub(super) fn done(&mut self, letter: &Letter, is_taken: bool, now: Instant) {
+    pub(super) fn done(&mut self, letter: Letter, is_taken: bool, now: Instant) {
         self.on_their_way -= 1;
         if is_taken {
             self.counters.add(Count::Sent, 1);
         } else {
             self.counters.add(Count::Failed, 1);
         }
-        let Some(key) = &letter.series else { return };
+        let Letter { event, series: Some(key), .. } = letter else { return };
         // The series may have been forgotten meanwhile, and another begun.
-        let is_of = |series: &&mut Series| series.event.name == letter.event.name;
+        let is_of = |series: &&mut Series| series.event.name() == event.name;
         let Some(series) = self.series.peek(key).filter(is_of) else { return };
         series.is_busy = false;
         if !is_taken {
+            series.event.take_back(event);
+            series.settle();
             return;
         }
-        series.written = letter.event.count;
+        series.written = event.count;
         series.written_at = now;
         // What was added while it was on its way.
-        if self.is_closed && series.event.count > series.written {
+        if self.is_closed && series.event.count() > series.written {
             series.is_busy = true;
-            self.queue.push_back(Entry::Series(Arc::clone(key)));
-        } else if wants_write(self.repeats, series) {
-            let source = Arc::clone(&series.source);
-            if self.correlator.allow(&source, now)
-                && self.enqueue(Entry::Series(Arc::clone(key)))
+            self.queue.push_back(Entry::Series(key));
+        } else if series.wants_write(self.repeats) {
+            let source = series.source;
+            if self.correlator.allow(source, now)
+                && self.enqueue(Entry::Series(key))
                 && let Some(series) = self.series.peek(key)
             {
                 series.is_busy = true;
@@ -196,26 +198,25 @@ impl Outbox {
     pub(super) fn look_after_series(&mut self, now: Instant) {
         let mut next: Option<Instant> = None;
         for key in self.series.keys() {
-            let Some(series) = self.series.peek(&key) else { continue };
-            let is_ahead = series.event.count > series.written && series.written > 0;
+            let has_room = self.has_room();
+            let Some(series) = self.series.peek(key) else { continue };
+            let is_ahead = series.is_ahead();
             let mut look = series.last + FINISHED_AFTER;
             if series.is_busy {
                 look = look.max(now + LOOKED_AT_AGAIN_AFTER);
             } else if look <= now {
-                let last_words =
-                    is_ahead.then(|| Entry::Loose { event: Box::new(series.event.clone()), earlier: true });
-                if last_words.is_none_or(|words| self.enqueue(words)) {
-                    self.series.remove(&key);
+                if !is_ahead || has_room {
+                    if let Some(finished) = self.series.remove(key) {
+                        self.part_with(finished);
+                    }
                     continue;
                 }
                 look = now + LOOKED_AT_AGAIN_AFTER;
             } else if is_ahead {
                 let mut refresh = series.written_at + REFRESHED_AFTER;
                 if refresh <= now {
-                    let is_queued = self.enqueue(Entry::Series(Arc::clone(&key)));
-                    if let Some(series) = self.series.peek(&key) {
-                        series.is_busy = is_queued;
-                    }
+                    series.is_busy = has_room;
+                    self.enqueue(Entry::Series(key));
                     refresh = now + LOOKED_AT_AGAIN_AFTER;
                 }
                 look = look.min(refresh);
@@ -230,12 +231,12 @@ impl Outbox {
 
     /// Takes no more events, and has the last counts of all series written: no more than are remembered. Whether it was open.
     pub(super) fn close(&mut self) -> bool {
-        if std::mem::replace(&mut self.is_closed, true) {
+        if mem::replace(&mut self.is_closed, true) {
             return false;
         }
         for key in self.series.keys() {
-            let Some(series) = self.series.peek(&key) else { continue };
-            if !series.is_busy && series.written > 0 && series.event.count > series.written {
+            let Some(series) = self.series.peek(key) else { continue };
+            if !series.is_busy && series.is_ahead() {
                 series.is_busy = true;
                 self.queue.push_back(Entry::Series(key));
             }
@@ -250,12 +251,13 @@ impl Outbox {
 
     /// Gives up what waits, and what is on its way and will never be done. How much that was.
     pub(super) fn clear(&mut self) -> usize {
-        let left = self.queue.len() + std::mem::take(&mut self.on_their_way);
+        let left = self.queue.len() + mem::take(&mut self.on_their_way);
         self.counters.add(Count::Dropped, left as u64);
         self.queue.clear();
         for key in self.series.keys() {
-            if let Some(series) = self.series.peek(&key) {
+            if let Some(series) = self.series.peek(key) {
                 series.is_busy = false;
+                series.settle();
             }
         }
         left
@@ -263,10 +265,8 @@ impl Outbox {
 
     /// What a series that is forgotten has still to tell. One that waits in the queue goes with what it has.
     fn part_with(&mut self, series: Series) {
-        let Series { event, written, is_busy, .. } = series;
-        if is_busy || (written > 0 && event.count > written) {
-            let earlier = written > 0;
-            self.enqueue_new(Entry::Loose { event: Box::new(event), earlier });
+        if let Known::Untold(event) = series.event {
+            self.enqueue_new(Entry::Loose { event, earlier: series.written > 0 });
         }
     }
 
@@ -279,19 +279,89 @@ impl Outbox {
     }
 
     fn enqueue(&mut self, entry: Entry) -> bool {
-        let has_room = self.queue.len() < self.capacity.get();
+        let has_room = self.has_room();
         if has_room {
             self.queue.push_back(entry);
         }
         has_room
     }
+
+    fn has_room(&self) -> bool {
+        self.queue.len() < self.capacity.get()
+    }
 }
 
-/// Whether a series has something to tell that does not wait until it is looked after.
-fn wants_write(repeats: Repeats, series: &Series) -> bool {
-    match repeats {
-        Repeats::Each | Repeats::Counted => series.event.count > series.written,
-        Repeats::Series => series.written < 2 && series.event.count > series.written,
+impl Series {
+    /// One more event.
+    fn add(&mut self, event: EventRecord, repeats: Repeats, now: Instant) {
+        self.last = now;
+        match &mut self.event {
+            Known::Untold(known) => {
+                known.count = known.count.saturating_add(1);
+                known.last = event.last;
+                if repeats == Repeats::Counted {
+                    known.note = event.note;
+                }
+            }
+            Known::Told { name, first, count } => {
+                let (name, first, count) = (mem::take(name).into(), *first, count.saturating_add(1));
+                self.event = Known::Untold(Box::new(EventRecord { name, first, count, ..event }));
+            }
+        }
+    }
+
+    /// Whether it has something to tell that does not wait until it is looked after.
+    fn wants_write(&self, repeats: Repeats) -> bool {
+        let is_news = self.event.count() > self.written;
+        match repeats {
+            Repeats::Each | Repeats::Counted => is_news,
+            Repeats::Series => is_news && self.written < 2,
+        }
+    }
+
+    /// Whether it was seen more often than the sink knows, of what the sink has.
+    fn is_ahead(&self) -> bool {
+        self.written > 0 && self.event.count() > self.written
+    }
+
+    /// Lets go of what nobody will ask for.
+    fn settle(&mut self) {
+        if !self.is_busy && !self.is_ahead() {
+            self.event.tell();
+        }
+    }
+}
+
+impl Known {
+    fn name(&self) -> &str {
+        match self {
+            Self::Told { name, .. } => name,
+            Self::Untold(event) => &event.name,
+        }
+    }
+
+    fn count(&self) -> u32 {
+        match self {
+            Self::Told { count, .. } => *count,
+            Self::Untold(event) => event.count,
+        }
+    }
+
+    /// What there is to tell, which is told from now on.
+    fn tell(&mut self) -> Option<Box<EventRecord>> {
+        let Self::Untold(event) = self else { return None };
+        let told = Self::Told { name: event.name.as_str().into(), first: event.first, count: event.count };
+        match mem::replace(self, told) {
+            Self::Untold(event) => Some(event),
+            Self::Told { .. } => None,
+        }
+    }
+
+    /// What was not told after all, unless there is newer.
+    fn take_back(&mut self, event: Box<EventRecord>) {
+        if let Self::Told { .. } = self {
+            *self = Self::Untold(event);
+        }
     }
 }
 

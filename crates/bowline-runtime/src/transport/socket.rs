@@ -12,7 +12,7 @@ use bowline_clock::{Clock, Sleep, poll_cooperate};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The first read into a buffer that was given back while nothing came.
+/// The first read is into a buffer of this size, which is kept while nothing comes: a larger one is given back.
 const SMALL: usize = 8 * 1024;
 
 /// A read that is as long as its buffer makes the next buffer longer, up to this. Giving back 64 KB or more makes the
@@ -26,19 +26,20 @@ const LONG: usize = 256 * 1024;
 const BURST: usize = 64 * 1024;
 
 /// When more than this comes while it is left alone, that was too long.
-const TOO_MUCH: usize = 512 * 1024;
+const TOO_MUCH: usize = 1024 * 1024;
 
-/// A list that had little to tell so often, after the longest pause, is over: what follows are events, which must not wait.
-const OVER: u8 = 3;
+/// A list that had little to tell so often, after the longest pause, is over: what follows are events, which must not wait. Not
+/// too soon: a busy server pauses in the middle of a list, and the rest of it would be read record by record.
+const OVER: u8 = 8;
 
 const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(8);
+const LONGEST: Duration = Duration::from_millis(16);
 
 /// A connection below TLS.
 ///
 /// A server sends a long list in thousands of small records. Reading them one by one costs a system call for each, and
 /// being told of each by the system costs more than that. So it reads what there is, up to [`LARGE`], into a buffer of
-/// its own that is given back when nothing comes; and when there is much to come, it takes its socket away from the
+/// its own, of which a large one is given back when nothing comes; and when there is much to come, it takes its socket away from the
 /// runtime's list of those to be told of, and looks again after some milliseconds. Only while it may be a list that is
 /// read, and until that pauses by itself: events are read as they come.
 pub(super) struct Socket {
@@ -120,7 +121,10 @@ impl Socket {
                 Poll::Pending if self.is_long_list() => self.rest()?,
                 Poll::Pending => {
                     self.burst = 0;
-                    self.buffer = Vec::new();
+                    // Most attempts find nothing, and to make a buffer for each costs more than to keep a small one.
+                    if self.buffer.len() > SMALL {
+                        self.buffer = Vec::new();
+                    }
                     if !self.attach()? {
                         return Poll::Pending;
                     }

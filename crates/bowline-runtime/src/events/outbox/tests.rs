@@ -78,6 +78,7 @@ impl World {
     /// `may_fail` says whether a sink may refuse.
     fn run(&mut self, steps: &[Step], may_fail: bool) {
         for (number, step) in steps.iter().enumerate() {
+            self.check();
             match step {
                 Step::Told { object, note } => {
                     self.outbox.observe(event(*object, *note, number), self.now);
@@ -98,13 +99,22 @@ impl World {
         }
     }
 
+    /// What is told without another event is at hand, and nothing else is.
+    fn check(&mut self) {
+        for key in self.outbox.series.keys() {
+            let Some(series) = self.outbox.series.peek(key) else { continue };
+            let is_at_hand = matches!(series.event, Known::Untold(_));
+            assert!(series.is_busy || is_at_hand == series.is_ahead(), "{}", series.event.name());
+        }
+    }
+
     fn over(&mut self, is_taken: bool) {
         let letter = self.letters.remove(0);
         if is_taken {
             let count = self.sink.entry(letter.event.name.clone()).or_default();
             *count = letter.event.count.max(*count);
         }
-        self.outbox.done(&letter, is_taken, self.now);
+        self.outbox.done(letter, is_taken, self.now);
     }
 
     fn end(&mut self) {
@@ -159,4 +169,38 @@ fn what_was_added_to_a_series_while_it_was_on_its_way_is_written_at_the_end() {
     world.outbox.observe(event(0, 0, 2), world.now);
     world.end();
     assert_eq!(world.sink, BTreeMap::from([("event-0".to_owned(), 3)]));
+}
+
+#[test]
+fn a_series_that_has_nothing_to_tell_keeps_no_more_of_its_event_than_its_name_and_count() {
+    let mut world = World::new(Repeats::Series, 1);
+    let is_told = |world: &mut World, object: usize| {
+        let key = world.outbox.series.keys()[object];
+        world.outbox.series.peek(key).is_some_and(|series| matches!(series.event, Known::Told { .. }))
+    };
+    for number in 0..2 {
+        world.outbox.observe(event(u8::try_from(number).unwrap(), 0, number), world.now);
+    }
+    assert!(!is_told(&mut world, 0), "it waits in the queue");
+    assert!(is_told(&mut world, 1), "there was no room for it");
+    world.letters.extend(world.outbox.take());
+    assert!(is_told(&mut world, 0), "it is on its way");
+    world.over(true);
+    // What there was no room for counts as soon as there is something to tell of it.
+    world.outbox.observe(event(1, 0, 2), world.now);
+    world.end();
+    assert_eq!(world.sink, BTreeMap::from([("event-0".to_owned(), 1), ("event-1".to_owned(), 2)]));
+}
+
+#[test]
+fn a_count_that_the_sink_did_not_take_is_written_at_the_end() {
+    let mut world = World::new(Repeats::Series, 10);
+    for is_taken in [true, false] {
+        world.outbox.observe(event(0, 0, 0), world.now);
+        world.letters.extend(world.outbox.take());
+        world.over(is_taken);
+    }
+    assert_eq!(world.sink, BTreeMap::from([("event-0".to_owned(), 1)]));
+    world.end();
+    assert_eq!(world.sink, BTreeMap::from([("event-0".to_owned(), 2)]));
 }
