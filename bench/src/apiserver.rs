@@ -227,6 +227,8 @@ mod tests {
             ("watchers=1 p90 n=7: event_ms", 0.25),
             ("watchers=100 p50 n=7: event_ms", 0.25),
             ("watchers=100 p90 n=7: event_ms", 0.25),
+            ("watchers=100 http2 p50 n=7: event_ms", 0.25),
+            ("watchers=100 http2 p90 n=7: event_ms", 0.25),
         ];
         assert_eq!(with_targets, expected.map(|(key, bound)| (key.to_owned(), bound)));
     }

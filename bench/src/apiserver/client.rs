@@ -1,4 +1,5 @@
-//! The load generator's side of a connection: HTTP/1.1 over TLS, kept alive, one request at a time, nothing limited.
+//! The load generator's side of a connection: HTTP/1.1 over TLS, kept alive, one request at a time, nothing limited; or
+//! HTTP/2, for many watches.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use http::{HeaderValue, Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::config::AuthInfo;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt as _;
@@ -61,7 +63,8 @@ impl Endpoint {
 #[derive(Clone)]
 pub(crate) struct Client {
     address: SocketAddr,
-    connector: TlsConnector,
+    http1: TlsConnector,
+    http2: TlsConnector,
     token: HeaderValue,
     host: HeaderValue,
     spawner: Spawner,
@@ -72,6 +75,13 @@ pub(crate) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     token: HeaderValue,
     host: HeaderValue,
+}
+
+/// One connection that many requests share.
+pub(crate) struct Shared {
+    sender: http2::SendRequest<Full<Bytes>>,
+    server: String,
+    token: HeaderValue,
 }
 
 /// What to ask.
@@ -91,10 +101,14 @@ impl Client {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let mut connector = |protocol: &[u8]| {
+            config.alpn_protocols = vec![protocol.to_vec()];
+            TlsConnector::from(Arc::new(config.clone()))
+        };
         Ok(Self {
             address: address.parse()?,
-            connector: TlsConnector::from(Arc::new(config)),
+            http1: connector(b"http/1.1"),
+            http2: connector(b"h2"),
             token: format!("Bearer {}", endpoint.token).parse()?,
             host: address.parse()?,
             spawner,
@@ -102,16 +116,23 @@ impl Client {
     }
 
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
-        let (sender, connection) = http1::handshake(TokioIo::new(self.stream().await?)).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(self.stream(&self.http1).await?)).await?;
         // Its end shows in the next request.
         self.spawner.spawn("connection", async move { drop(connection.await) });
         Ok(Connection { sender, token: self.token.clone(), host: self.host.clone() })
     }
 
+    pub(crate) async fn share(&self) -> Result<Shared, Failure> {
+        let stream = TokioIo::new(self.stream(&self.http2).await?);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+        self.spawner.spawn("connection", async move { drop(connection.await) });
+        Ok(Shared { sender, server: format!("https://{}", self.address), token: self.token.clone() })
+    }
+
     /// Asks for something that goes on and on, on a connection of its own, and gives the answer as it comes from the
     /// server, head first. The request is the one that [`Connection::start`] makes.
     pub(crate) async fn follow(&self, path: &str) -> Result<TlsStream<TcpStream>, Failure> {
-        let mut stream = self.stream().await?;
+        let mut stream = self.stream(&self.http1).await?;
         let mut head = format!("GET {path} HTTP/1.1\r\n").into_bytes();
         let agent = HeaderValue::from_static(AGENT);
         for (name, value) in [(HOST, &self.host), (AUTHORIZATION, &self.token), (USER_AGENT, &agent)] {
@@ -123,10 +144,10 @@ impl Client {
         Ok(stream)
     }
 
-    async fn stream(&self) -> Result<TlsStream<TcpStream>, Failure> {
+    async fn stream(&self, connector: &TlsConnector) -> Result<TlsStream<TcpStream>, Failure> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
-        Ok(self.connector.connect(ServerName::IpAddress(self.address.ip().into()), stream).await?)
+        Ok(connector.connect(ServerName::IpAddress(self.address.ip().into()), stream).await?)
     }
 
     pub(crate) async fn connect_all(&self, connections: usize) -> Result<Vec<Connection>, Failure> {
@@ -135,6 +156,25 @@ impl Client {
             all.push(self.connect().await?);
         }
         Ok(all)
+    }
+}
+
+impl Shared {
+    /// Asks for something that goes on and on, and gives the answer when its head is there.
+    ///
+    /// # Errors
+    /// When there is none, or it is not of success.
+    pub(crate) async fn follow(&mut self, path: &str) -> Result<Incoming, Failure> {
+        let request = Request::get(format!("{}{path}", self.server))
+            .header(AUTHORIZATION, self.token.clone())
+            .header(USER_AGENT, HeaderValue::from_static(AGENT))
+            .body(Full::default())?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        match response.status() {
+            status if status.is_success() => Ok(response.into_body()),
+            status => Err(format!("GET {path}: {status}").into()),
+        }
     }
 }
 

@@ -6,19 +6,29 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant, Spawner};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio_rustls::client::TlsStream;
 
 use super::client::{Asked, Client};
 use super::load::{Failure, Run, Values};
 use super::object::{Objects, namespace};
-use super::watched::Watched;
+use super::watched::{Chunked, Streamed, Watched};
 use super::write::revision;
 use super::{EVENT_MS, row};
 use crate::report::Row;
 
-const WATCHERS: [usize; 2] = [1, 100];
+/// Who watches.
+#[derive(Clone, Copy)]
+struct Watchers {
+    count: usize,
+    /// Whether they share connections, one for each core, as those of one process do whose client speaks HTTP/2.
+    share: bool,
+}
+
+const WATCHERS: [Watchers; 3] = [
+    Watchers { count: 1, share: false },
+    Watchers { count: 100, share: false },
+    Watchers { count: 100, share: true },
+];
 const PERCENTILES: [usize; 2] = [50, 90];
 
 /// So many updates are made before those that count.
@@ -29,8 +39,8 @@ pub(super) fn rows(n: usize) -> Vec<Row> {
     variants.map(|variant| row(&variant, EVENT_MS, Some(0.25))).collect()
 }
 
-fn variant(watchers: usize, percentile: usize, n: usize) -> String {
-    format!("watchers={watchers} p{percentile} n={n}")
+fn variant(watchers: Watchers, percentile: usize, n: usize) -> String {
+    format!("watchers={}{} p{percentile} n={n}", watchers.count, if watchers.share { " http2" } else { "" })
 }
 
 pub(super) async fn run(run: &Run) -> Result<Values, Failure> {
@@ -50,8 +60,9 @@ pub(super) async fn run(run: &Run) -> Result<Values, Failure> {
 
 /// Updates one object `n` times, each time when all watchers have seen the last, and gives the milliseconds from each
 /// sending to each receiving.
-async fn latencies(run: &Run, client: &Client, watchers: usize) -> Result<Vec<f64>, Failure> {
-    let (namespace, name) = (namespace(0), format!("watched-{watchers}"));
+async fn latencies(run: &Run, client: &Client, watched: Watchers) -> Result<Vec<f64>, Failure> {
+    let Watchers { count: watchers, share } = watched;
+    let (namespace, name) = (namespace(0), format!("watched-{watchers}-{share}"));
     let collection = format!("/api/v1/namespaces/{namespace}/configmaps");
     let mut writer = client.connect().await?;
     let created = writer.ask(Asked::post(&collection, body(&name, 0))).await?;
@@ -66,7 +77,7 @@ async fn latencies(run: &Run, client: &Client, watchers: usize) -> Result<Vec<f6
         let path = format!("{collection}?watch=true&resourceVersion={from}");
         scope.blocking("reader", move || {
             let watchers = (reader..watchers).step_by(readers);
-            if let Err(failure) = read(&client, &path, watchers, &arrivals, &spawner) {
+            if let Err(failure) = read(&client, &path, watchers, share, &arrivals, &spawner) {
                 arrivals.fail(failure.to_string());
             }
         });
@@ -100,14 +111,18 @@ fn read(
     client: &Client,
     path: &str,
     watchers: impl Iterator<Item = usize>,
+    share: bool,
     arrivals: &Arc<Arrivals>,
     spawner: &Spawner,
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let mut shared = if share { Some(client.share().await?) } else { None };
         for watcher in watchers {
-            let mut watch = Watched::new(client.follow(path).await?);
-            watch.head().await?;
+            let watch = match &mut shared {
+                Some(shared) => Watched::Shared(Streamed::new(shared.follow(path).await?)),
+                None => Watched::Alone(Box::new(Chunked::begin(client.follow(path).await?).await?)),
+            };
             arrivals.put(watcher, arrivals.clock.now());
             spawner.spawn("watcher", follow(watch, watcher, arrivals.clone()));
         }
@@ -117,7 +132,7 @@ fn read(
 }
 
 /// Tells when which event was there, until the watch ends, which it is not to do.
-async fn follow(mut watch: Watched<TlsStream<TcpStream>>, watcher: usize, arrivals: Arc<Arrivals>) {
+async fn follow(mut watch: Watched, watcher: usize, arrivals: Arc<Arrivals>) {
     let mut changes = Changes::default();
     loop {
         let read = watch.read().await;

@@ -3,15 +3,73 @@
 
 use std::io::BufRead as _;
 
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use super::load::Failure;
 
 /// More than an event needs, and than a TLS record holds.
 const BUFFER: usize = 32 * 1024;
 
+/// The answer to a watch, on a connection of its own or on one that it shares.
+pub(super) enum Watched {
+    Alone(Box<Chunked<TlsStream<TcpStream>>>),
+    Shared(Streamed),
+}
+
+impl Watched {
+    /// Waits for more of it.
+    ///
+    /// # Errors
+    /// When there is no more.
+    pub(super) async fn read(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Alone(chunked) => chunked.read().await,
+            Self::Shared(streamed) => streamed.read().await,
+        }
+    }
+
+    /// Gives the lines that are complete with what was read, without their ends.
+    ///
+    /// # Errors
+    /// When it is not in chunks, is over, or `line` fails.
+    pub(super) fn lines(
+        &mut self,
+        mut line: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Alone(chunked) => chunked.lines(line),
+            Self::Shared(streamed) => streamed.lines.push(&streamed.piece, &mut line),
+        }
+    }
+}
+
+/// An answer of HTTP/2.
+pub(super) struct Streamed {
+    body: Incoming,
+    /// What was read last.
+    piece: Bytes,
+    lines: Lines,
+}
+
+impl Streamed {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body, piece: Bytes::new(), lines: Lines::default() }
+    }
+
+    async fn read(&mut self) -> Result<(), Failure> {
+        let frame = self.body.frame().await.ok_or("the watch ended")??;
+        self.piece = frame.into_data().unwrap_or_default();
+        Ok(())
+    }
+}
+
 /// An answer of HTTP/1.1 in chunks, which are put together to lines.
-pub(super) struct Watched<S> {
+pub(super) struct Chunked<S> {
     stream: S,
     buffer: Box<[u8]>,
     /// The bytes in the buffer that were not looked at.
@@ -21,17 +79,19 @@ pub(super) struct Watched<S> {
     lines: Lines,
 }
 
-impl<S: AsyncRead + Unpin> Watched<S> {
-    pub(super) fn new(stream: S) -> Self {
-        let buffer = vec![0; BUFFER].into();
-        Self { stream, buffer, from: 0, to: 0, chunks: Chunks::default(), lines: Lines::default() }
-    }
-
+impl<S: AsyncRead + Unpin> Chunked<S> {
     /// Reads the head of the answer.
     ///
     /// # Errors
     /// When it is not of success, or what follows is not in chunks.
-    pub(super) async fn head(&mut self) -> Result<(), Failure> {
+    pub(super) async fn begin(stream: S) -> Result<Self, Failure> {
+        let (chunks, lines) = (Chunks::default(), Lines::default());
+        let mut this = Self { stream, buffer: vec![0; BUFFER].into(), from: 0, to: 0, chunks, lines };
+        this.head().await?;
+        Ok(this)
+    }
+
+    async fn head(&mut self) -> Result<(), Failure> {
         const END: &[u8] = b"\r\n\r\n";
         let end = loop {
             if let Some(at) = self.buffer[..self.to].windows(END.len()).position(|window| window == END) {
@@ -54,11 +114,7 @@ impl<S: AsyncRead + Unpin> Watched<S> {
         Err(format!("not the answer of a watch: {}", String::from_utf8_lossy(&self.buffer[..self.to])).into())
     }
 
-    /// Waits for more of it.
-    ///
-    /// # Errors
-    /// When there is no more.
-    pub(super) async fn read(&mut self) -> Result<(), Failure> {
+    async fn read(&mut self) -> Result<(), Failure> {
         if self.from < self.to {
             // Came with the head.
             return Ok(());
@@ -71,14 +127,7 @@ impl<S: AsyncRead + Unpin> Watched<S> {
         Ok(())
     }
 
-    /// Gives the lines that are complete with what was read, without their ends.
-    ///
-    /// # Errors
-    /// When it is not in chunks, is over, or `line` fails.
-    pub(super) fn lines(
-        &mut self,
-        mut line: impl FnMut(&[u8]) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn lines(&mut self, mut line: impl FnMut(&[u8]) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut bytes = &self.buffer[self.from..self.to];
         self.from = self.to;
         while !bytes.is_empty() {
@@ -197,10 +246,10 @@ mod tests {
     /// The lines of an answer that comes in pieces of this many bytes, and why there are no more.
     async fn lines(answer: &str, piece: usize) -> (Vec<String>, String) {
         let mut lines = Vec::new();
-        let mut watched = Watched::new(pieces(answer, piece));
-        if let Err(failure) = watched.head().await {
-            return (lines, failure.to_string());
-        }
+        let mut watched = match Chunked::begin(pieces(answer, piece)).await {
+            Ok(watched) => watched,
+            Err(failure) => return (lines, failure.to_string()),
+        };
         loop {
             let next = match watched.read().await {
                 Ok(()) => watched.lines(|line| {

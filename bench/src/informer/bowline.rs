@@ -21,8 +21,8 @@ use crate::subject::Measured;
 
 const GROUP_INDEX: &str = "group";
 
-/// How long to wait between two looks whether a list is over.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// How long to wait between two looks whether a list is over. What they cost counts as the list's.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 pub(super) async fn sync(run: &Run) -> Result<Measured, Failure> {
     match run.resource {

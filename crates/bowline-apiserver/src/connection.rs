@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::authentication::Authenticator;
 use crate::body::Body;
 use crate::dormant::Dormant;
+use crate::gather::gather;
 use crate::hooks::Disconnected;
 use crate::server::{ApiServer, status_response};
 use crate::silence::Place;
@@ -29,6 +30,8 @@ const MAX_STREAMS: u32 = 250;
 
 /// What a client may send on one stream of HTTP/2 before the server has taken it.
 const STREAM_WINDOW: u32 = 256 * 1024;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Within which time a client has to do something.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +89,7 @@ impl Connection {
         }
     }
 
-    async fn serve(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        place: Arc<Place>,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn serve(self: &Arc<Self>, stream: TcpStream, place: Arc<Place>) -> Result<(), BoxError> {
         let stream = Impatient::new(stream, self.spawner.clock().clone(), self.limits.stalled);
         let stream = tokio::select! {
             biased;
@@ -102,8 +101,7 @@ impl Connection {
             session.peer_certificates().is_some_and(|certificates| !certificates.is_empty());
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let requests = Requests { connection: self.clone(), has_certificate, place };
-        if is_http2 { self.http2(stream, requests).await } else { self.http1(stream, requests).await }?;
-        Ok(())
+        if is_http2 { self.http2(stream, requests).await } else { Ok(self.http1(stream, requests).await?) }
     }
 
     async fn http1(&self, stream: TlsStream<Impatient>, requests: Requests) -> hyper::Result<()> {
@@ -118,7 +116,8 @@ impl Connection {
         served.await
     }
 
-    async fn http2(&self, stream: TlsStream<Impatient>, requests: Requests) -> hyper::Result<()> {
+    async fn http2(&self, stream: TlsStream<Impatient>, requests: Requests) -> Result<(), BoxError> {
+        let (stream, outbox) = gather(stream);
         let mut builder = http2::Builder::new(Streams(self.spawner.clone()));
         builder
             .timer(TokioTimer::new())
@@ -130,10 +129,10 @@ impl Connection {
         let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), requests));
         tokio::select! {
             biased;
-            ended = served.as_mut() => return ended,
+            ended = outbox.drive(served.as_mut()) => return ended,
             () = Dormant::new(self.stop.cancelled()) => served.as_mut().graceful_shutdown(),
         }
-        served.await
+        outbox.drive(served).await
     }
 }
 

@@ -16,6 +16,7 @@ mod decode;
 mod delete;
 mod discovery;
 mod dormant;
+mod gather;
 mod health;
 mod hooks;
 mod indent;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::kept::Kept;
 use bowline_machinery::ObjectKey;
 
 /// So many deltas may wait by default.
@@ -49,7 +50,9 @@ pub struct Unreadable {
 pub struct Replaced<K> {
     /// Which part of the informer this is about.
     pub part: usize,
-    /// The objects. Those whose uid and version were known already are the very same.
+    /// The objects whose uid and version were known already when the list began.
+    pub kept: Option<Kept<K>>,
+    /// The other ones.
     pub items: Vec<Arc<K>>,
     /// Objects that are there but could not be read: what is known of them stays.
     pub unreadable: Vec<Unreadable>,
@@ -174,6 +177,7 @@ impl<K> fmt::Debug for Replaced<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Replaced")
             .field("part", &self.part)
+            .field("kept", &self.kept)
             .field("items", &self.items.len())
             .field("unreadable", &self.unreadable)
             .field("resource_version", &self.resource_version)

@@ -9,6 +9,7 @@ mod event;
 mod handler;
 mod indexer;
 mod informer_cache;
+mod kept;
 mod key;
 mod kind;
 mod list_watch;
@@ -33,6 +34,7 @@ pub use informer_cache::{
     ALL_OTHERS, CacheError, CacheOptions, Informer, InformerCache, KindOptions, ListQuery, NamespaceSettings,
     Settings,
 };
+pub use kept::Kept;
 pub use key::object_key;
 pub use kind::{DecodeError, Form, Kind, without_texts};
 pub use list_watch::{

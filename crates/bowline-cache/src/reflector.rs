@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use bowline_machinery::ObjectKey;
 pub(crate) use decoder::{Decoded, Decoder, Transform};
-use decoder::{Late, Listed};
+use decoder::{Late, Listed, Whole};
 pub(crate) use health::Health;
 pub use health::Phase;
 use reading::{Reading, SILENCE, give_way};
@@ -471,13 +471,14 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         late: Vec<Late<K>>,
         resource_version: String,
     ) -> Result<(), ListWatchError> {
-        let (items, unreadable) = listed.finish(late).await?;
+        let Whole { kept, items, unreadable } = listed.finish(late).await?;
         // What is set aside later is not to be forgotten when this list is applied: it is forgotten here.
         let keys: BTreeSet<_> = unreadable.iter().map(|object| &object.key).collect();
         let is_there = |key: &ObjectKey| !self.namespaces.contains(key) || keys.contains(key);
         self.decoder.shelf.retain(is_there);
         self.version = Some(resource_version.clone());
-        let replaced = Delta::Replaced(Replaced { part: self.part, items, unreadable, resource_version });
+        let replaced =
+            Delta::Replaced(Replaced { part: self.part, kept, items, unreadable, resource_version });
         self.fifo.push([replaced]).await;
         Ok(())
     }

@@ -114,24 +114,3 @@ async fn a_body_that_is_too_long_is_answered_although_it_is_still_being_sent() {
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     assert!(answer.contains("Request entity too large: limit is 3145728"), "{answer}");
 }
-
-#[tokio::test]
-async fn http_2_is_spoken_with_those_who_ask_for_it() {
-    let serving = plane(ServeOptions::default()).await;
-    let stream = crate::plane::connect_with(&serving, &[b"h2"]).await;
-    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-    let (mut sender, connection) = hyper::client::conn::http2::handshake(
-        hyper_util::rt::TokioExecutor::new(),
-        hyper_util::rt::TokioIo::new(stream),
-    )
-    .await
-    .expect("it is HTTP/2");
-    let asked = async {
-        let request = http::Request::get("https://localhost/version").body(String::new()).expect("a request");
-        let response = sender.send_request(request).await.expect("an answer comes");
-        drop(sender);
-        response.status()
-    };
-    let (status, _) = tokio::join!(asked, connection);
-    assert_eq!(status, 200);
-}

@@ -5,6 +5,8 @@
 
 use std::{borrow::Cow, ops::Range};
 
+use kube::Resource;
+
 use super::cursor::{Cursor, Raw, Step};
 
 /// Who an object is, and in which version.
@@ -47,10 +49,54 @@ impl<'a> Identity<'a> {
     /// # Errors
     /// If the bytes are not JSON as far as they were read, or the name, uid or resource version are not there or empty.
     pub fn read(object: &'a [u8]) -> Result<Self, IdentityError> {
+        if let Some(identity) = usual(object) {
+            return Ok(identity);
+        }
         let mut found = Found::default();
         found.read(object).ok_or(IdentityError::Malformed)?;
         found.finish()
     }
+
+    /// Its namespace, which is empty for an object of the cluster, and its name.
+    pub(crate) fn place(&self) -> (&str, &str) {
+        (self.namespace.as_deref().unwrap_or_default(), &self.name)
+    }
+
+    /// Whether it is that of an object that has its key: the very one, and in this version.
+    pub(crate) fn is_of(&self, object: &impl Resource) -> bool {
+        let meta = object.meta();
+        meta.uid.as_deref() == Some(&self.uid)
+            && meta.resource_version.as_deref() == Some(&self.resource_version)
+    }
+}
+
+/// Reads it from an object of a kind that is built into the server, which writes it in this order and without white space.
+fn usual(object: &[u8]) -> Option<Identity<'_>> {
+    let (_, rest) = value(object, br#"{"kind":""#)?;
+    let (_, rest) = value(rest, br#"","apiVersion":""#)?;
+    let (name, rest) = value(rest, br#"","metadata":{"name":""#)?;
+    let (_, rest) = value(rest, br#"","generateName":""#).unwrap_or(("", rest));
+    let (namespace, rest) = value(rest, br#"","namespace":""#).unwrap_or(("", rest));
+    let (uid, rest) = value(rest, br#"","uid":""#)?;
+    let (resource_version, _) = value(rest, br#"","resourceVersion":""#)?;
+    let namespace = (!namespace.is_empty()).then_some(namespace.into());
+    Some(Identity {
+        name: name.into(),
+        namespace,
+        uid: uid.into(),
+        resource_version: resource_version.into(),
+    })
+}
+
+/// A text that stands behind `before`, and what comes from its closing quote on. Not one that is empty or has escapes.
+#[inline]
+fn value<'a>(bytes: &'a [u8], before: &[u8]) -> Option<(&'a str, &'a [u8])> {
+    let text = bytes.strip_prefix(before)?;
+    // These texts are short: a call to memchr costs more than it saves.
+    let length = text.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    let (text, rest) = text.split_at(length);
+    let text = std::str::from_utf8(text).ok()?;
+    (rest.starts_with(b"\"") && !text.is_empty()).then_some((text, rest))
 }
 
 /// Cuts `metadata.managedFields` out of an object: the object itself if it has none, else a copy without it in `scratch`.
@@ -193,6 +239,34 @@ mod tests {
         assert_eq!(identity(text), Ok(expected("a", Some("b"))));
         let text = r#"{"metadata":{"resourceVersion":"7","uid":"u","name":"a"}}"#;
         assert_eq!(identity(text), Ok(expected("a", None)));
+    }
+
+    #[test]
+    fn what_a_server_writes_of_its_own_kinds_is_read_as_anything_else() {
+        let none = expected("a", None);
+        let object = |metadata: &str| {
+            format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{metadata},"spec":{{}}}}"#)
+        };
+        let usual =
+            |metadata: &str| usual(object(metadata).as_bytes()).map(|identity| format!("{identity:?}"));
+        let expected = |name, namespace| Some(format!("{:?}", expected(name, namespace)));
+        let version = r#""uid":"u","resourceVersion":"7","generation":1}"#;
+        assert_eq!(usual(&format!(r#"{{"name":"a","namespace":"b",{version}"#)), expected("a", Some("b")));
+        assert_eq!(
+            usual(&format!(r#"{{"name":"a","generateName":"g","namespace":"b",{version}"#)),
+            expected("a", Some("b"))
+        );
+        assert_eq!(usual(&format!(r#"{{"name":"a",{version}"#)), expected("a", None));
+        // The long way reads these, or tells what is wrong.
+        for unusual in [
+            format!(r#"{{"name":"a\u0062","namespace":"b",{version}"#),
+            format!(r#"{{"name":"","namespace":"b",{version}"#),
+            format!(r#"{{"name":"a","labels":{{}},{version}"#),
+            r#"{"name":"a","namespace":"b","uid":"u"}"#.to_owned(),
+        ] {
+            assert_eq!(usual(&unusual), None, "{unusual}");
+        }
+        assert_eq!(identity(&object(&format!(r#"{{"name":"a","namespace":"",{version}"#))), Ok(none));
     }
 
     #[test]

@@ -118,7 +118,10 @@ impl Model {
                 assert_eq!(snapshot.get(&key).as_deref(), expected.as_ref());
                 assert_eq!(snapshot.get_in(namespace, key.name()).as_deref(), expected.as_ref());
                 let all = snapshot.get_all_in(&[(namespace, key.name()), ("nobody", "here")]);
-                assert_eq!(all.iter().map(Option::as_deref).collect::<Vec<_>>(), [expected.as_ref(), None]);
+                assert_eq!(
+                    all.iter().map(|found| found.map(|object| &**object)).collect::<Vec<_>>(),
+                    [expected.as_ref(), None]
+                );
             }
             let inside = |given: &&&Given| given.key.namespace().unwrap_or_default() == namespace;
             let expected: Vec<_> = all.iter().filter(inside).copied().collect();

@@ -50,13 +50,13 @@ impl<K> Snapshot<K> {
     }
 
     /// The objects with these names in namespaces, as by [`get_in`](Self::get_in): quicker than one by one.
-    pub(crate) fn get_all_in(&self, keys: &[(&str, &str)]) -> Vec<Option<Arc<K>>> {
+    pub(crate) fn get_all_in(&self, keys: &[(&str, &str)]) -> Vec<Option<&Arc<K>>> {
         let hashes: Vec<_> =
             keys.iter().map(|(namespace, name)| self.hashing.of_parts(namespace, name)).collect();
         let leaves = self.objects.leaves(&hashes).into_iter();
         let found = leaves.zip(&hashes).zip(keys).map(|((leaf, hash), (namespace, name))| {
             let mut same = leaf.iter().filter(|entry| entry.hash == *hash);
-            same.find(|entry| entry.is(namespace, name)).map(|entry| Arc::clone(&entry.object))
+            same.find(|entry| entry.is(namespace, name)).map(|entry| &entry.object)
         });
         found.collect()
     }
@@ -145,6 +145,11 @@ impl<K> Snapshot<K> {
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         self.resource_version.as_deref().map(str::to_owned)
+    }
+
+    /// Whether it has the very objects that another one has, and nothing has changed in between.
+    pub(crate) fn has_objects_of(&self, other: &Self) -> bool {
+        self.objects.is(&other.objects)
     }
 
     /// All objects, in an order that differs from run to run and may not become visible.

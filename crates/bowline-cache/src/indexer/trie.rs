@@ -58,6 +58,15 @@ impl<E: Hashed> Trie<E> {
         self.len == 0
     }
 
+    /// Whether this is the other one, or a clone of it that nobody has changed since.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (&self.root, &other.root) {
+            (Node::Leaf(one), Node::Leaf(other)) => Arc::ptr_eq(one, other),
+            (Node::Branch(one), Node::Branch(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// The entries with this hash.
     #[inline]
     pub(super) fn at(&self, hash: u64) -> impl Iterator<Item = &E> {

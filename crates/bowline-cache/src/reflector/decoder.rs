@@ -10,6 +10,7 @@ use kube::Resource;
 use crate::decode::{Identity, IdentityError};
 use crate::delta_fifo::{Delta, Unreadable};
 use crate::indexer::Indexer;
+use crate::kept::Kept;
 use crate::key::object_key;
 use crate::kind::Kind;
 use crate::list_watch::ListWatchError;
@@ -148,19 +149,8 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         if self.indexer.is_empty() {
             return None;
         }
-        let (namespace, name) = place_of(identity);
-        self.indexer.get_in(namespace, name).filter(|known| is_same(&**known, identity))
-    }
-
-    /// The same for several objects; of some it is not known who they are.
-    fn known_among(&self, identities: &[Option<Identity<'_>>]) -> Vec<Option<Arc<K>>> {
-        let places = identities.iter().map(|identity| identity.as_ref().map_or(("", ""), place_of));
-        let known = self.indexer.snapshot().get_all_in(&places.collect::<Vec<_>>());
-        let known = known.into_iter().zip(identities).map(|(known, identity)| {
-            let (known, identity) = (known?, identity.as_ref()?);
-            is_same(&*known, identity).then_some(known)
-        });
-        known.collect()
+        let (namespace, name) = identity.place();
+        self.indexer.get_in(namespace, name).filter(|known| identity.is_of(&**known))
     }
 
     fn keeps_managed_fields(&self, identity: &Identity<'_>) -> bool {
@@ -193,20 +183,9 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
     }
 }
 
-/// Namespace and name.
-fn place_of<'a>(identity: &'a Identity<'_>) -> (&'a str, &'a str) {
-    (identity.namespace.as_deref().unwrap_or_default(), &identity.name)
-}
-
 fn key_of(identity: &Identity<'_>) -> ObjectKey {
-    let (namespace, name) = place_of(identity);
+    let (namespace, name) = identity.place();
     ObjectKey::new(namespace, name)
-}
-
-fn is_same<K: Resource>(known: &K, identity: &Identity<'_>) -> bool {
-    let meta = known.meta();
-    meta.uid.as_deref() == Some(&identity.uid)
-        && meta.resource_version.as_deref() == Some(&identity.resource_version)
 }
 
 fn note(told: &str, version: &mut Option<String>) {
@@ -219,6 +198,8 @@ fn note(told: &str, version: &mut Option<String>) {
 pub(crate) struct Listed<K> {
     decoder: Arc<Decoder<K>>,
     spawner: Spawner,
+    /// Those that are known, if anything is.
+    kept: Option<Kept<K>>,
     /// Objects that may be known.
     unseen: Raw,
     /// Objects that are to be decoded.
@@ -230,6 +211,15 @@ pub(crate) struct Listed<K> {
     is_long: bool,
     items: Vec<Arc<K>>,
     unreadable: Vec<Unreadable>,
+}
+
+/// A list that was read to its end.
+pub(crate) struct Whole<K> {
+    /// Objects that were known when it began.
+    pub(crate) kept: Option<Kept<K>>,
+    /// The other ones.
+    pub(crate) items: Vec<Arc<K>>,
+    pub(crate) unreadable: Vec<Unreadable>,
 }
 
 /// What changed while a list was read.
@@ -269,9 +259,12 @@ impl Raw {
 impl<K: Resource + Send + Sync + 'static> Listed<K> {
     pub(crate) fn new(decoder: Arc<Decoder<K>>, spawner: Spawner) -> Self {
         let (items, unreadable) = (Vec::new(), Vec::new());
+        let known = decoder.indexer.snapshot();
+        let kept = (!known.is_empty()).then(|| Kept::none_of(known));
         Self {
             decoder,
             spawner,
+            kept,
             unseen: Raw::default(),
             raw: Raw::default(),
             decoding: None,
@@ -284,7 +277,7 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
 
     /// One more object. What is known is not decoded.
     pub(crate) fn offer(&mut self, object: &[u8]) {
-        if self.decoder.indexer.is_empty() {
+        if self.kept.is_none() {
             self.raw.push(object);
             return;
         }
@@ -296,12 +289,12 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
 
     /// Tells what is known from what has to be decoded.
     fn look_up(&mut self) {
+        let Some(kept) = &mut self.kept else { return };
         let identities: Vec<_> = self.unseen.objects().map(|object| Identity::read(object).ok()).collect();
-        let known = self.decoder.known_among(&identities);
-        for (object, known) in self.unseen.objects().zip(known) {
-            match known {
-                Some(known) => self.items.push(known),
-                None => self.raw.push(object),
+        let is_kept = kept.keep(&identities);
+        for (object, is_kept) in self.unseen.objects().zip(is_kept) {
+            if !is_kept {
+                self.raw.push(object);
             }
         }
         self.unseen.clear();
@@ -312,12 +305,12 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
         if self.raw.bytes.len() >= BATCH { self.hand_over().await } else { Ok(()) }
     }
 
-    /// All objects, and the keys of those that cannot be read, after what changed while they were read.
-    pub(crate) async fn finish(
-        mut self,
-        late: Vec<Late<K>>,
-    ) -> Result<(Vec<Arc<K>>, Vec<Unreadable>), ListWatchError> {
+    /// All objects, and those that cannot be read, after what changed while they were read.
+    pub(crate) async fn finish(mut self, late: Vec<Late<K>>) -> Result<Whole<K>, ListWatchError> {
         self.look_up();
+        if let Some(kept) = &mut self.kept {
+            kept.finish();
+        }
         if self.raw.bytes.len() <= INLINE {
             self.collect().await?;
             let decoded = decode_all(&self.decoder, &mut self.raw);
@@ -330,7 +323,7 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
             self.change(late);
         }
         self.items.shrink_to_fit();
-        Ok((self.items, self.unreadable))
+        Ok(Whole { kept: self.kept, items: self.items, unreadable: self.unreadable })
     }
 
     /// The list as it is after some changes.
@@ -357,6 +350,9 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
                     };
                     unreadable.remove(&key);
                     items.remove(&key);
+                    if let Some(kept) = &mut self.kept {
+                        kept.forget(&key);
+                    }
                 }
             }
         }

@@ -65,19 +65,21 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
 
     /// All that there is in some namespaces. Handlers are told of what went before they are told of what came.
     pub(super) fn replaced(&mut self, replaced: Replaced<K>, namespaces: &Namespaces, is_first: bool) {
-        if replaced.unreadable.is_empty() {
-            if self.next.is_empty() && self.filled(&replaced.items, is_first) {
-                return;
-            }
-            if self.is_unchanged(&replaced.items, namespaces) {
-                return;
-            }
+        let Replaced { mut kept, mut items, unreadable, .. } = replaced;
+        if let Some(earlier) = kept.take_if(|kept| !kept.is_of(self.next)) {
+            // What was known when the list began has changed since: what it has is looked at one by one.
+            items.splice(0..0, earlier.list());
         }
+        if self.next.is_empty() && unreadable.is_empty() && self.filled(&items, is_first) {
+            return;
+        }
+        // The usual outcome of another list.
+        let has_all = kept.as_ref().is_some_and(|kept| kept.len() == self.next.len());
         let mut there: HashSet<ObjectKey> =
-            HashSet::with_capacity_and_hasher(replaced.items.len(), HashState::for_lookups());
+            HashSet::with_capacity_and_hasher(items.len(), HashState::for_lookups());
         let mut came = Vec::new();
         // Of what is listed twice, the later counts.
-        for object in replaced.items.into_iter().rev() {
+        for object in items.into_iter().rev() {
             let key = object_key(&*object);
             if !there.insert(key.clone()) {
                 continue;
@@ -93,17 +95,21 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
         }
         came.reverse();
         // What is known of an object that cannot be read stays, but not what is known of its predecessor.
-        for object in replaced.unreadable {
+        for object in unreadable {
             if self.next.get(&object.key).is_none_or(|known| !is_another(&*known, &object)) {
                 there.insert(object.key);
             }
         }
-        let is_gone = |key: &ObjectKey| namespaces.contains(key) && !there.contains(key);
-        let gone = self.next.iter().filter(|(key, _)| is_gone(key));
-        let mut gone: Vec<_> = gone.map(|(key, object)| (key.clone(), object.clone())).collect();
-        gone.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for (key, object) in gone {
-            self.remove(&key, object, true);
+        if !has_all {
+            let is_kept = |object| kept.as_ref().is_some_and(|kept| kept.has(object));
+            let is_there = |key: &ObjectKey, object| is_kept(object) || there.contains(key);
+            let is_gone = |key: &ObjectKey, object| namespaces.contains(key) && !is_there(key, object);
+            let gone = self.next.iter().filter(|(key, object)| is_gone(key, object));
+            let mut gone: Vec<_> = gone.map(|(key, object)| (key.clone(), object.clone())).collect();
+            gone.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+            for (key, object) in gone {
+                self.remove(&key, object, true);
+            }
         }
         for (key, old, object) in came {
             match old {
@@ -122,22 +128,6 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
         let added = objects.into_iter().map(|(_, object)| Event::Add { object, in_initial_list: is_first });
         self.events.extend(added);
         true
-    }
-
-    /// Whether these are all the very objects that are there: the usual outcome of another list. Told by where they are in
-    /// memory, without looking at any.
-    fn is_unchanged(&self, items: &[Arc<K>], namespaces: &Namespaces) -> bool {
-        let mut listed = HashSet::with_capacity_and_hasher(items.len(), HashState::for_lookups());
-        listed.extend(items.iter().map(Arc::as_ptr));
-        let known = self.next.iter().filter(|(key, _)| namespaces.contains(key));
-        let mut count = 0;
-        for (_, object) in known {
-            if !listed.contains(&Arc::as_ptr(object)) {
-                return false;
-            }
-            count += 1;
-        }
-        count == listed.len()
     }
 
     fn add(&mut self, key: ObjectKey, object: Arc<K>, in_initial_list: bool) {

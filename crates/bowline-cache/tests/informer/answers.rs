@@ -1,5 +1,6 @@
 //! What a server, or what stands before it, may answer: what is asked next, when, and what becomes of the objects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::channel::mpsc::unbounded;
@@ -76,6 +77,65 @@ fn what_changes_while_a_list_is_streamed_is_part_of_it() {
         assert!(registration.synced().await);
         assert_eq!(values(&informer), pairs([("changed", "2"), ("back", "2"), ("recreated", "2")]));
         assert_eq!(witness.view().len(), 3, "{:?}", witness.told());
+    });
+}
+
+#[test]
+fn what_changes_while_everything_is_streamed_again_is_part_of_it() {
+    Lab::run(30, |lab| async move {
+        let known = || {
+            let names = ["same", "changed", "gone", "back", "recreated"];
+            names.map(|name| added(name, 1, 1, "1")).to_vec()
+        };
+        let mut first = known();
+        first.extend([initial_end(1), error(410, "Expired")]);
+        let mut again = known();
+        again.extend([
+            modified("changed", 1, 5, "2"),
+            deleted("gone", 1, 6, "1"),
+            deleted("back", 1, 7, "1"),
+            added("back", 1, 8, "2"),
+            deleted("recreated", 1, 9, "1"),
+            added("recreated", 2, 10, "2"),
+            initial_end(10),
+        ]);
+        let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Open(again)]);
+        let informer = lab.informer(&script);
+        let (witness, registration) = Witness::of(&informer);
+        informer.start();
+        assert!(registration.synced().await);
+        let before = informer.indexer().get_in("default", "same");
+        lab.until("all is told", || witness.count() == 10).await;
+        let now = [("same", "1"), ("changed", "2"), ("back", "2"), ("recreated", "2")];
+        assert_eq!(values(&informer), pairs(now));
+        let mut told = witness.told().split_off(5);
+        told[2..].sort_unstable();
+        assert_eq!(told, ["-recreated=1?", "-gone=1?", "+recreated=2", "back=1>2", "changed=1>2"]);
+        let after = informer.indexer().get_in("default", "same");
+        assert!(before.zip(after).is_some_and(|(before, after)| Arc::ptr_eq(&before, &after)));
+    });
+}
+
+#[test]
+fn what_somebody_else_writes_while_everything_is_listed_again_does_not_stay() {
+    Lab::run(31, |lab| async move {
+        let (sender, receiver) = unbounded();
+        let first = vec![added("a", 1, 5, "1"), added("b", 1, 6, "1"), initial_end(6), error(410, "Expired")];
+        let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Live(receiver)]);
+        let informer = lab.informer(&script);
+        informer.start();
+        informer.synced().await;
+        for name in ["a", "b"] {
+            sender.unbounded_send(added(name, 1, if name == "a" { 5 } else { 6 }, "1")).unwrap();
+        }
+        lab.until("it is listed again", || script.asked().len() == 2).await;
+        lab.sleep(Duration::from_secs(1)).await;
+        let stranger = serde_json::from_str(&object("c", 1, 1, "1")).unwrap();
+        informer.indexer().add(stranger);
+        informer.indexer().delete(&"default/b".parse().unwrap());
+        sender.unbounded_send(initial_end(7)).unwrap();
+        assert_eq!(values(&informer), pairs([("a", "1"), ("c", "1")]));
+        lab.until("both are undone", || values(&informer) == pairs([("a", "1"), ("b", "1")])).await;
     });
 }
 

@@ -26,13 +26,14 @@ const LONG: usize = 256 * 1024;
 const BURST: usize = 64 * 1024;
 
 /// When more than this comes while it is left alone, that was too long.
-const TOO_MUCH: usize = 512 * 1024;
+const TOO_MUCH: usize = 1024 * 1024;
 
-/// A list that had little to tell so often, after the longest pause, is over: what follows are events, which must not wait.
-const OVER: u8 = 3;
+/// A list that had little to tell so often, after the longest pause, is over: what follows are events, which must not wait. Not
+/// too soon: a busy server pauses in the middle of a list, and the rest of it would be read record by record.
+const OVER: u8 = 8;
 
 const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(8);
+const LONGEST: Duration = Duration::from_millis(16);
 
 /// A connection below TLS.
 ///
