@@ -25,7 +25,7 @@ use crate::shared_informer::{InformerError, InformerStatus, NotSynced, SharedInf
 use any_informer::AnyInformer;
 use bowline_machinery::ObjectKey;
 pub use error::CacheError;
-use id::Id;
+use id::{Id, Part};
 pub use informer::Informer;
 use informer::Use;
 use options::Resolved;
@@ -83,6 +83,18 @@ struct Readable {
     id: Arc<Id>,
     informer: Arc<dyn AnyInformer>,
     gone: CancellationToken,
+}
+
+/// What is cached of a kind in some namespaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Coverage {
+    /// Where.
+    pub namespaces: Namespaces,
+    /// What of it.
+    pub selectors: Selectors,
+    /// Whether with `metadata.managedFields`.
+    pub keep_managed_fields: bool,
 }
 
 impl InformerCache {
@@ -303,9 +315,14 @@ impl InformerCache {
     ///
     /// # Errors
     /// As [`get_informer`](Self::get_informer).
-    pub fn coverage<K: 'static>(&self, kind: &Kind<K>) -> Result<Vec<(Namespaces, Selectors)>, CacheError> {
+    pub fn coverage<K: 'static>(&self, kind: &Kind<K>) -> Result<Vec<Coverage>, CacheError> {
         let id = Id::new(kind, self.inner.options.of(kind).parts)?;
-        Ok(id.parts.into_iter().map(|part| (part.namespaces, part.selectors)).collect())
+        let coverage = |Part { namespaces, selectors, keep_managed_fields }| Coverage {
+            namespaces,
+            selectors,
+            keep_managed_fields,
+        };
+        Ok(id.parts.into_iter().map(coverage).collect())
     }
 
     /// The informer that reads of a kind look at, in sync. With a namespace, only if that is cached.

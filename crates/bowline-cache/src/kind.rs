@@ -147,8 +147,13 @@ impl<K> Kind<K> {
     ///
     /// # Errors
     /// If the bytes are not an object of this kind.
-    pub fn decode_answer(&self, bytes: &[u8], scratch: &mut Vec<u8>) -> Result<K, DecodeError> {
-        (self.decode)(&self.resource, bytes, true, scratch).map_err(|error| {
+    pub fn decode_answer(
+        &self,
+        bytes: &[u8],
+        keep_managed_fields: bool,
+        scratch: &mut Vec<u8>,
+    ) -> Result<K, DecodeError> {
+        (self.decode)(&self.resource, bytes, keep_managed_fields, scratch).map_err(|error| {
             let problem = without_texts(&error.to_string());
             let identity = Identity::read(bytes).ok();
             let namespace = identity.as_ref().and_then(|identity| identity.namespace.clone());
@@ -382,12 +387,12 @@ mod tests {
         let mut object = pod();
         object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         let kind = Kind::<Pod>::typed();
-        let answer = kind.decode_answer(object.to_string().as_bytes(), &mut Vec::new()).unwrap();
+        let answer = kind.decode_answer(object.to_string().as_bytes(), true, &mut Vec::new()).unwrap();
         assert_eq!(answer.metadata.name.as_deref(), Some("a"));
         assert!(answer.metadata.managed_fields.is_some(), "it is as the server sent it");
         let mut wrong = pod();
         wrong["spec"]["nodeName"] = 7.into();
-        let error = kind.decode_answer(wrong.to_string().as_bytes(), &mut Vec::new()).unwrap_err();
+        let error = kind.decode_answer(wrong.to_string().as_bytes(), true, &mut Vec::new()).unwrap_err();
         assert!(error.to_string().starts_with("pods (v1): b/a cannot be decoded"), "{error}");
     }
 

@@ -31,8 +31,8 @@ pub use event::{Deleted, Event};
 pub use handler::{Handler, HandlerFuncs};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Snapshot};
 pub use informer_cache::{
-    ALL_OTHERS, CacheError, CacheOptions, Informer, InformerCache, KindOptions, ListQuery, NamespaceSettings,
-    Settings,
+    ALL_OTHERS, CacheError, CacheOptions, Coverage, Informer, InformerCache, KindOptions, ListQuery,
+    NamespaceSettings, Settings,
 };
 pub use kept::Kept;
 pub use key::object_key;

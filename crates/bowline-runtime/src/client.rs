@@ -75,6 +75,10 @@ impl<K> Object for K where
 /// surprised by a watch of all Secrets. What counts is the kind in its form: that typed Pods are declared does not make
 /// dynamic ones cached.
 ///
+/// # Writes
+/// What a write returns is the object as the server has it now, but without `metadata.managedFields` if cached reads of it
+/// have none either; [`apply`](Self::apply) and a [`live`](Self::live) client always give them.
+///
 /// # Forms
 /// The verbs here are for types that know their kind. [`of`](Self::of) has the same verbs for every form, and is quicker for
 /// who keeps it.

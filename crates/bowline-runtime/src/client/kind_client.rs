@@ -235,7 +235,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         }
         let body = self.ask_list(task, address).await?;
         let decode = |item: &[u8], scratch: &mut Vec<u8>| {
-            let item = self.kind().decode_answer(item, scratch);
+            let item = self.kind().decode_answer(item, true, scratch);
             item.map(|item| Some(Arc::new(item))).map_err(|error| self.unreadable(task, &error))
         };
         let mut items = self.items(task, body, decode).await?;
@@ -325,7 +325,8 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     /// Sends a write, and reads the object that is its answer.
     pub(super) async fn write(&self, task: Task<'_>, request: Request) -> Result<K, ClientError> {
         let bytes = self.send_for_bytes(task, request).await?;
-        match self.decode(task, &bytes) {
+        let keep_managed_fields = self.keeps_managed_fields(task);
+        match self.kind().decode_answer(&bytes, keep_managed_fields, &mut Vec::new()) {
             Ok(object) => {
                 self.note_object(&object, &bytes);
                 Ok(object)
@@ -333,9 +334,17 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             Err(error) => {
                 // It was written nevertheless.
                 self.note_unreadable(task.key, &bytes);
-                Err(error)
+                Err(self.unreadable(task, &error))
             }
         }
+    }
+
+    /// Whether what a write returns has them: they are most of what there is to decode, and of no use to those whose reads
+    /// never have them. Whoever applies may want to see what is theirs now.
+    fn keeps_managed_fields(&self, task: Task<'_>) -> bool {
+        let is_cached = self.client.cache_for(&self.binding).is_some();
+        let namespace = task.key.and_then(ObjectKey::namespace);
+        task.verb == Verb::Apply || !is_cached || !self.binding.selection.drops_managed_fields(namespace)
     }
 
     pub(super) async fn send(&self, task: Task<'_>, request: Request) -> Result<Body, ClientError> {
@@ -354,7 +363,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     }
 
     pub(super) fn decode(&self, task: Task<'_>, bytes: &[u8]) -> Result<K, ClientError> {
-        self.kind().decode_answer(bytes, &mut Vec::new()).map_err(|error| self.unreadable(task, &error))
+        self.kind().decode_answer(bytes, true, &mut Vec::new()).map_err(|error| self.unreadable(task, &error))
     }
 
     pub(super) fn address(&self, key: &ObjectKey, subresource: Option<&str>) -> Address {

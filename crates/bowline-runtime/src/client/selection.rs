@@ -19,6 +19,7 @@ pub(super) struct Part {
     namespaces: Namespaces,
     labels: LabelSelector,
     fields: FieldSelector,
+    keeps_managed_fields: bool,
 }
 
 /// Whether informers have an object.
@@ -36,11 +37,12 @@ impl Selection {
     pub(super) fn new<K: 'static>(cache: &InformerCache, kind: &Kind<K>) -> Self {
         // Options that make no sense are told to whoever reads.
         let parts = cache.coverage(kind).unwrap_or_default().into_iter();
-        let parts = parts.filter_map(|(namespaces, selectors)| {
+        let parts = parts.filter_map(|part| {
             Some(Part {
-                namespaces,
-                labels: LabelSelector::parse(&selectors.labels).ok()?,
-                fields: FieldSelector::parse(&selectors.fields).ok()?,
+                labels: LabelSelector::parse(&part.selectors.labels).ok()?,
+                fields: FieldSelector::parse(&part.selectors.fields).ok()?,
+                namespaces: part.namespaces,
+                keeps_managed_fields: part.keep_managed_fields,
             })
         });
         Self { parts: parts.collect() }
@@ -49,6 +51,12 @@ impl Selection {
     /// The parts that have objects of a namespace, or (`None`) all.
     pub(super) fn parts(&self, namespace: Option<&str>) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| namespace.is_none_or(|namespace| part.namespaces.has(namespace)))
+    }
+
+    /// Whether informers have objects of a namespace, or (`None`) of all, and none of them with its managed fields.
+    pub(super) fn drops_managed_fields(&self, namespace: Option<&str>) -> bool {
+        let mut parts = self.parts(namespace).peekable();
+        parts.peek().is_some() && parts.all(|part| !part.keeps_managed_fields)
     }
 
     /// Where an object is, by its labels and all of it as JSON; where they are not known, it is outside if they matter.
@@ -129,6 +137,7 @@ mod tests {
                 namespaces: Namespaces::One("web".to_owned()),
                 labels: LabelSelector::parse(labels).unwrap(),
                 fields: FieldSelector::parse(fields).unwrap(),
+                keeps_managed_fields: false,
             }],
         };
         let has: BTreeMap<_, _> =
