@@ -400,7 +400,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let mut reading = Reading::new(self.clock());
         loop {
             let piece = reading.next(&mut following.stream).await?;
-            if self.clock().now() >= following.deadline {
+            if reading.is_after(following.deadline) {
                 return Err(ListWatchError::Silent(following.deadline.since(following.opened)));
             }
             let Some(piece) = piece else {

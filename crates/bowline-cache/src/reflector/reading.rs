@@ -33,6 +33,8 @@ pub(super) struct Reading {
     /// From when the silence is counted.
     since: Instant,
     bytes: usize,
+    /// When so many bytes were read, it is time to look at the clock.
+    next_look: usize,
     /// How often in a row giving way brought nothing,
     in_vain: u8,
     /// and whether pieces came without that since.
@@ -46,7 +48,7 @@ impl Reading {
     pub(super) fn new(clock: &Clock) -> Self {
         let since = clock.now();
         let silence = clock.sleep_until(since + SILENCE);
-        Self { clock: clock.clone(), silence, since, bytes: 0, in_vain: 0, flows: false }
+        Self { clock: clock.clone(), silence, since, bytes: 0, next_look: 0, in_vain: 0, flows: false }
     }
 
     /// The next piece; none at the end.
@@ -61,10 +63,21 @@ impl Reading {
         Ok(piece)
     }
 
+    /// Whether it is so late, told when nothing was there for a while or much was: looking at the clock for each piece costs as
+    /// much as splitting it into lines.
+    pub(super) fn is_after(&mut self, deadline: Instant) -> bool {
+        if self.bytes < self.next_look {
+            return false;
+        }
+        self.next_look = self.bytes + LONG;
+        self.clock.now() >= deadline
+    }
+
     async fn wait(&mut self, stream: &mut ByteStream) -> Result<Next, ListWatchError> {
         if self.bytes >= LONG {
             self.clock.sleep(NAP).await;
         }
+        self.next_look = self.bytes;
         let now = self.clock.now();
         if now.since(self.since) >= PRECISION {
             self.since = now;

@@ -159,7 +159,7 @@ impl Pool {
             self.0.keep(connection);
         }
         let turn = turn.filter(|_| !is_whole);
-        let body = Answer { body, connection, pool: self.0.clone(), turn, patience };
+        let body = Answer { body, is_empty: false, connection, pool: self.0.clone(), turn, patience };
         Response::from_parts(head, body)
     }
 }
@@ -227,6 +227,8 @@ async fn sweep(pool: Weak<Shared>, clock: Clock) {
 /// The body of an answer. Whoever reads it drives the connection that it comes over, and gives that back at the end.
 pub(super) struct Answer {
     body: Incoming,
+    /// Its last piece came when the connection was driven, so that none is behind it yet.
+    is_empty: bool,
     connection: Option<Connection>,
     pool: Arc<Shared>,
     turn: Option<OwnedSemaphorePermit>,
@@ -237,7 +239,9 @@ impl Answer {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         // Only what drives the connection brings more of the body, and that is done here.
         let mut unwoken = Context::from_waker(Waker::noop());
-        if let Poll::Ready(frame) = http_body::Body::poll_frame(Pin::new(&mut self.body), &mut unwoken) {
+        if !mem::take(&mut self.is_empty)
+            && let Poll::Ready(frame) = http_body::Body::poll_frame(Pin::new(&mut self.body), &mut unwoken)
+        {
             return Poll::Ready(frame);
         }
         let Some(connection) = &mut self.connection else {
@@ -245,6 +249,7 @@ impl Answer {
         };
         let is_closed = connection.poll_drive(cx).is_ready();
         let frame = http_body::Body::poll_frame(Pin::new(&mut self.body), &mut unwoken);
+        self.is_empty = frame.is_ready();
         if is_closed {
             self.connection = None;
             if frame.is_pending() {
