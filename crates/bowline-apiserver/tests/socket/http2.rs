@@ -1,7 +1,5 @@
 //! Many requests on one connection.
 
-use std::time::Duration;
-
 use bowline_apiserver::{ApiServer, ServeOptions, Serving};
 use bowline_clock::{Clock, Scope};
 use http::Request;
@@ -11,7 +9,7 @@ use hyper::client::conn::http2::{Connection, SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -103,28 +101,4 @@ async fn a_server_that_stops_ends_what_goes_on_in_order() {
     let rest = soon(watch.collect()).await.expect("the watch ends");
     let rest = rest.expect("it ends without an error").to_bytes();
     assert_eq!(rest.last(), Some(&b'\n'), "what was there was sent, whole");
-}
-
-#[tokio::test]
-async fn a_client_that_never_reads_is_closed() {
-    let options =
-        ServeOptions::default().stalled(Duration::from_millis(200)).idle(Duration::from_millis(600));
-    let server = server();
-    let serving = serving(&server, options).await;
-    let (mut sender, mut connection) = connect(&serving).await;
-    let watching = get(&serving, &mut sender, "/api/v1/configmaps?watch=1");
-    let _watch = tokio::select! {
-        biased;
-        watch = watching => watch,
-        _ = &mut connection => unreachable!("it is asked for something"),
-    };
-    // Nobody reads from the connection any more.
-    let maps = maps(&server);
-    let closed = async {
-        while serving.connections() > 0 {
-            maps.create(&PostParams::default(), &map("big", 900 * 1024)).await.expect("others go on");
-            maps.delete("big", &DeleteParams::default()).await.expect("others go on");
-        }
-    };
-    soon(closed).await.expect("the client is closed");
 }
