@@ -1,4 +1,4 @@
-//! The operators of `foo-converge` that are in this program, on our own API server; and the command line of the scenario.
+//! The operators of `foo-converge` that are in Rust, on our own API server; and the command line of the scenario.
 //! How it counts requests needs kube-apiserver, and is not looked at here.
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,17 +15,19 @@ use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_bowline-bench");
+const BOWLINE: &str = env!("CARGO_BIN_EXE_bowline-foo");
+const KUBE_RS: &str = env!("CARGO_BIN_EXE_kube-rs-foo");
 const FOOS: usize = 5;
 const NAMESPACE: &str = "default";
 const PATIENCE: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-/// This program as something that ends with its stdin.
+/// A program that ends with its stdin.
 struct Running(Child);
 
 impl Running {
-    fn start(arguments: &[&str]) -> Self {
-        let started = Command::new(PROGRAM)
+    fn start(program: &str, arguments: &[&str]) -> Self {
+        let started = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -122,9 +124,9 @@ async fn eventually(clock: &Clock, what: &str, is_so: impl AsyncFn() -> bool) {
     assert!(clock.timeout(PATIENCE, waiting).await.is_ok(), "never: {what}");
 }
 
-fn operator_does_what_it_should(maker: &str) {
+fn operator_does_what_it_should(program: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let mut server = Running::start(&["apiserver-subject", "--task", "serve"]);
+    let mut server = Running::start(PROGRAM, &["apiserver-subject", "--task", "serve"]);
     let line = server.line();
     let mut file = NamedTempFile::new().expect("there is a directory for such files");
     file.write_all(line.as_bytes()).expect("it can be written");
@@ -133,8 +135,7 @@ fn operator_does_what_it_should(maker: &str) {
         let clock = Clock::real();
         let client = client(&serde_json::from_str(&line).expect("it is JSON"));
         let foos = make_foos(&client, &clock).await;
-        let operator =
-            Running::start(&["foo-operator", "--maker", maker, "--endpoint", endpoint, "--workers", "2"]);
+        let operator = Running::start(program, &["--endpoint", endpoint, "--workers", "2"]);
         eventually(&clock, "every foo has the right status", async || {
             let found = foos.list(&ListParams::default()).await.expect("a list");
             found.iter().all(|owner| owner.data["status"]["availableReplicas"] == 0)
@@ -166,12 +167,12 @@ fn operator_does_what_it_should(maker: &str) {
 
 #[test]
 fn our_operator_makes_deployments_and_writes_what_differs() {
-    operator_does_what_it_should("bowline");
+    operator_does_what_it_should(BOWLINE);
 }
 
 #[test]
 fn the_operator_on_kube_rs_makes_deployments_and_writes_what_differs() {
-    operator_does_what_it_should("kube-rs");
+    operator_does_what_it_should(KUBE_RS);
 }
 
 fn bench(arguments: &[&str]) -> Output {
