@@ -29,15 +29,17 @@ pub(crate) struct Outbox<S>(Arc<Mutex<Gathered<S>>>);
 struct Gathered<S> {
     stream: S,
     unsent: Vec<u8>,
-    /// How much of it has been sent.
+    /// How much of it the stream has taken.
     sent: usize,
+    /// Whether the stream may still hold some of what it took.
+    is_unflushed: bool,
     /// Whether somebody has to wait until there is room.
     is_awaited: bool,
 }
 
 /// Splits a stream in the half that is written to, and the one that sends what was written.
 pub(crate) fn gather<S>(stream: S) -> (Gathering<S>, Outbox<S>) {
-    let gathered = Gathered { stream, unsent: Vec::new(), sent: 0, is_awaited: false };
+    let gathered = Gathered { stream, unsent: Vec::new(), sent: 0, is_unflushed: false, is_awaited: false };
     let shared = Arc::new(Mutex::new(gathered));
     (Gathering(Outbox(shared.clone())), Outbox(shared))
 }
@@ -62,10 +64,11 @@ impl<S: AsyncWrite + Unpin> Outbox<S> {
                     return Poll::Ready(ended.map_err(Into::into));
                 }
                 let mut gathered = self.lock();
-                if gathered.unsent.is_empty() {
+                if gathered.unsent.is_empty() && !gathered.is_unflushed {
                     return Poll::Pending;
                 }
-                has_waited = !has_waited && !gathered.is_awaited;
+                // What is on its way already does not wait for more.
+                has_waited = !has_waited && !gathered.is_awaited && !gathered.is_unflushed;
                 if has_waited {
                     // A task that wakes itself comes after those that are ready.
                     cx.waker().wake_by_ref();
@@ -99,11 +102,15 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.sent += sent;
+            self.is_unflushed = true;
         }
         self.sent = 0;
         self.unsent.clear();
         self.unsent.shrink_to(KEPT);
-        Pin::new(&mut self.stream).poll_flush(cx)
+        // TLS takes all that it is given, and keeps what the socket has no room for.
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.is_unflushed = false;
+        Poll::Ready(Ok(()))
     }
 
     /// How much more may be gathered: at least 1.
@@ -243,6 +250,53 @@ mod tests {
         let ((), length) = tokio::join!(write, other.read_to_string(&mut heard));
         assert_eq!(length.unwrap(), heard.len());
         assert!(heard == said.concat(), "it came in another order, or not all of it");
+    }
+
+    /// Takes everything at once, and sends it when it is flushed for the second time.
+    struct Slow {
+        taken: Vec<u8>,
+        was_flushed: bool,
+        sent: mpsc::Sender<Vec<u8>>,
+    }
+
+    impl AsyncWrite for Slow {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.taken.extend_from_slice(bytes);
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            let this = &mut *self;
+            this.was_flushed = !this.was_flushed;
+            if this.was_flushed && !this.taken.is_empty() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let sent = this.sent.send(std::mem::take(&mut this.taken));
+            Poll::Ready(sent.map_err(io::Error::other))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_the_stream_holds_back_is_flushed_although_nothing_follows() {
+        let (sent, pieces) = mpsc::channel();
+        let (mut stream, outbox) = gather(Slow { taken: Vec::new(), was_flushed: false, sent });
+        let write = async move {
+            stream.write_all(b"a").await?;
+            std::future::pending::<io::Result<()>>().await
+        };
+        let write = std::pin::pin!(write);
+        let never = Clock::real().timeout(std::time::Duration::from_millis(20), outbox.drive(write)).await;
+        assert!(never.is_err());
+        assert_eq!(pieces.try_iter().collect::<Vec<_>>(), [b"a"]);
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! Many requests on one connection.
 
+use std::time::Duration;
+
 use bowline_apiserver::{ApiServer, ServeOptions, Serving};
 use bowline_clock::{Clock, Scope};
 use http::Request;
@@ -9,9 +11,10 @@ use hyper::client::conn::http2::{Connection, SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::runtime::Builder;
 use tokio_rustls::client::TlsStream;
 
 use crate::plane::{PATIENCE, connect_with, serving, soon};
@@ -101,4 +104,32 @@ async fn a_server_that_stops_ends_what_goes_on_in_order() {
     let rest = soon(watch.collect()).await.expect("the watch ends");
     let rest = rest.expect("it ends without an error").to_bytes();
     assert_eq!(rest.last(), Some(&b'\n'), "what was there was sent, whole");
+}
+
+#[test]
+fn a_client_that_never_reads_is_closed() {
+    let runtime = |mut builder: Builder| builder.enable_all().build().unwrap();
+    let (servers, clients) = (runtime(Builder::new_multi_thread()), runtime(Builder::new_current_thread()));
+    let server = server();
+    let options =
+        ServeOptions::default().stalled(Duration::from_millis(200)).idle(Duration::from_millis(600));
+    let serving = servers.block_on(serving(&server, options));
+    let _watch = clients.block_on(async {
+        let (mut sender, mut connection) = connect(&serving).await;
+        let watch = tokio::select! {
+            biased;
+            watch = get(&serving, &mut sender, "/api/v1/configmaps?watch=1") => watch,
+            _ = &mut connection => unreachable!("it is asked for something"),
+        };
+        (watch, sender, connection)
+    });
+    // What runs the client stands still from here on: nothing is read, and no sign of life is given.
+    let closed = async {
+        let maps = maps(&server);
+        while serving.connections() > 0 {
+            maps.create(&PostParams::default(), &map("big", 900 * 1024)).await.expect("others go on");
+            maps.delete("big", &DeleteParams::default()).await.expect("others go on");
+        }
+    };
+    servers.block_on(async { soon(closed).await }).expect("the client is closed");
 }
