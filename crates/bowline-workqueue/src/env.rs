@@ -5,4 +5,4 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 
 pub(crate) use bowline_clock::{Clock, Sleep, poll_cooperate};
 
-pub(crate) use crate::lock::lock;
+pub(crate) use crate::lock::{PIECE, Wanted, lock};

@@ -6,6 +6,7 @@
 //! which would cost the holder a system call.
 
 use std::hint;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
@@ -22,30 +23,65 @@ const NAP: Duration = Duration::from_micros(50);
 /// After this many naps, some milliseconds, it waits to be woken, which gets it the lock however busy that is.
 const NAPS: u32 = 32;
 
+/// Whoever has much to do under the lock looks after so many keys, a microsecond, whether somebody wants it: sooner than
+/// that one gets out of the way.
+pub(crate) const PIECE: usize = 16;
+
+/// For so many turns of a spin loop whoever gave way leaves the lock to others.
+const WAY: u32 = 64;
+
+/// How many threads look for a lock; not those that got out of the way.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted(AtomicU32);
+
+impl Wanted {
+    #[inline(always)]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Waits a moment, without the lock, until one of those who look for it has it.
+    pub(crate) fn give_way(&self) {
+        for _ in 0..WAY {
+            if !self.is_wanted() {
+                return;
+            }
+            hint::spin_loop();
+        }
+    }
+}
+
 /// Takes the lock, be it poisoned or not: foreign code that runs under a lock is caught, or has nothing half done when
 /// it panics.
 #[inline(always)]
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<'a, T>(mutex: &'a Mutex<T>, wanted: &Wanted) -> MutexGuard<'a, T> {
     match try_lock(mutex) {
         Some(guard) => guard,
-        None => lock_contended(mutex),
+        None => lock_contended(mutex, wanted),
     }
 }
 
 #[cold]
-fn lock_contended<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_contended<'a, T>(mutex: &'a Mutex<T>, wanted: &Wanted) -> MutexGuard<'a, T> {
     for _ in 0..NAPS {
-        for look in 0..LOOKS {
-            for _ in 0..FIRST_PAUSE << look {
-                hint::spin_loop();
-            }
-            if let Some(guard) = try_lock(mutex) {
-                return guard;
-            }
+        if let Some(guard) = look(mutex, wanted) {
+            return guard;
         }
         nap();
     }
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn look<'a, T>(mutex: &'a Mutex<T>, wanted: &Wanted) -> Option<MutexGuard<'a, T>> {
+    wanted.0.fetch_add(1, Ordering::Relaxed);
+    let guard = (0..LOOKS).find_map(|look| {
+        for _ in 0..FIRST_PAUSE << look {
+            hint::spin_loop();
+        }
+        try_lock(mutex)
+    });
+    wanted.0.fetch_sub(1, Ordering::Relaxed);
+    guard
 }
 
 #[inline(always)]
@@ -79,7 +115,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        let mut counter = lock(&counter);
+                        let mut counter = lock(&counter, &Wanted::default());
                         let seen = *counter;
                         hint::black_box(&mut counter);
                         *counter = seen + 1;
@@ -87,7 +123,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*lock(&counter), 40_000);
+        assert_eq!(*lock(&counter, &Wanted::default()), 40_000);
     }
 
     #[test]
@@ -96,9 +132,9 @@ mod tests {
         let (released, release) = mpsc::channel::<()>();
         thread::scope(|scope| {
             let mutex = &mutex;
-            let guard = lock(mutex);
+            let guard = lock(mutex, &Wanted::default());
             let waiter = scope.spawn(move || {
-                let _guard = lock(mutex);
+                let _guard = lock(mutex, &Wanted::default());
                 release.try_recv()
             });
             // Longer than all naps together; were it shorter, the test would still hold, and test less.
@@ -112,16 +148,33 @@ mod tests {
     }
 
     #[test]
+    fn one_who_has_the_lock_for_long_sees_that_it_is_wanted_and_gives_way() {
+        let (mutex, wanted) = (Mutex::new(()), Wanted::default());
+        thread::scope(|scope| {
+            let guard = lock(&mutex, &wanted);
+            wanted.give_way();
+            let waiter = scope.spawn(|| drop(lock(&mutex, &wanted)));
+            while !wanted.is_wanted() {
+                hint::spin_loop();
+            }
+            drop(guard);
+            wanted.give_way();
+            waiter.join().expect("the waiter does not panic");
+        });
+        assert!(!wanted.is_wanted(), "nobody looks for it any more");
+    }
+
+    #[test]
     fn a_poisoned_lock_is_taken_all_the_same() {
         let mutex = Mutex::new(1);
         thread::scope(|scope| {
             let panics = scope.spawn(|| {
-                let _guard = lock(&mutex);
+                let _guard = lock(&mutex, &Wanted::default());
                 std::panic::resume_unwind(Box::new("on purpose"));
             });
             assert!(panics.join().is_err());
         });
         assert!(mutex.is_poisoned());
-        assert_eq!(*lock(&mutex), 1);
+        assert_eq!(*lock(&mutex, &Wanted::default()), 1);
     }
 }

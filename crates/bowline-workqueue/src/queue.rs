@@ -7,7 +7,9 @@ use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use crate::env::Clock;
+use bowline_clock::Instant;
+
+use crate::env::{Clock, PIECE};
 use crate::get::Get;
 use crate::machine::{Addition, Taken};
 use crate::metrics::Gauges;
@@ -120,7 +122,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     }
 
     /// Adds many keys, each as [`add_with`](Self::add_with) does, in their order, but with one lock for up to
-    /// [`BATCH`] of them: the way to add a list, or a burst of events.
+    /// [`BATCH`] of them, unless somebody else wants it: the way to add a list, or a burst of events.
     ///
     /// Keys are drawn from the iterator while no lock is held, so it may take its time, or call the queue; what it
     /// gave is added when there are [`BATCH`] keys, or when it ends. Times count from then. Should it panic, what it
@@ -137,19 +139,34 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             }
             let now = shared.clock.now();
             shared.limit_batch(&mut batch, now);
+            self.insert_all(batch.drain(..), now);
+        }
+    }
+
+    /// Adds keys, and lets others at the lock that want it in between.
+    fn insert_all(&self, mut batch: impl ExactSizeIterator<Item = Batched<K, P>>, now: Instant) {
+        let shared = &*self.shared;
+        loop {
             let mut state = shared.lock();
             if state.machine.is_shutting_down() {
                 state.count_dropped(shared, batch.len());
-                shared.release(state);
-                batch.clear();
-                continue;
+                return shared.release(state);
             }
             state.promote(shared);
-            for Batched { hash, key, add } in batch.drain(..) {
-                let addition = add.addition(hash, now);
-                state.add(shared, key, add.payload, addition);
+            loop {
+                for Batched { hash, key, add } in batch.by_ref().take(PIECE) {
+                    let addition = add.addition(hash, now);
+                    state.add(shared, key, add.payload, addition);
+                }
+                if batch.len() == 0 {
+                    return shared.release(state);
+                }
+                if shared.wanted.is_wanted() {
+                    break;
+                }
             }
             shared.release(state);
+            shared.wanted.give_way();
         }
     }
 

@@ -9,7 +9,7 @@ use bowline_clock::{HashState, Instant};
 use smallvec::SmallVec;
 
 use crate::arena::Slot;
-use crate::env::{Clock, Mutex, MutexGuard, lock};
+use crate::env::{Clock, Mutex, MutexGuard, Wanted, lock};
 use crate::limiter::RateLimiter;
 use crate::machine::{Added, Addition, Machine};
 use crate::metrics::{Gauges, Metrics};
@@ -20,7 +20,10 @@ use crate::{Add, Coalesce, Item, Key, WorkQueue};
 
 pub(crate) struct Shared<K, P> {
     state: Mutex<State<K, P>>,
+    /// Who looks for the state.
+    pub(crate) wanted: Wanted,
     limiter: Mutex<Box<dyn RateLimiter<K>>>,
+    limiter_wanted: Wanted,
     pub(crate) metrics: Option<Box<dyn Metrics>>,
     pub(crate) clock: Clock,
     pub(crate) hash: HashState,
@@ -104,7 +107,9 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         };
         Self {
             state: Mutex::new(state),
+            wanted: Wanted::default(),
             limiter: Mutex::new(limiter),
+            limiter_wanted: Wanted::default(),
             metrics,
             clock,
             hash: HashState::for_lookups(),
@@ -117,7 +122,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
     /// The state, to be given back by [`release`](Self::release).
     #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<K, P>> {
-        lock(&self.state)
+        lock(&self.state, &self.wanted)
     }
 
     /// Releases the lock. Then whoever has to be is woken, and metrics are told.
@@ -186,7 +191,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
     }
 
     fn lock_limiter(&self) -> MutexGuard<'_, Box<dyn RateLimiter<K>>> {
-        lock(&self.limiter)
+        lock(&self.limiter, &self.limiter_wanted)
     }
 
     fn call_limiter<T>(

@@ -8,8 +8,24 @@ use std::time::Duration;
 use bowline_clock::Instant;
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 
+/// Others may come after each key.
+pub(crate) const PIECE: usize = 1;
+
+/// Always wanted: whether somebody comes is the model checker's.
+#[derive(Default)]
+pub(crate) struct Wanted(());
+
+#[expect(clippy::unused_self, reason = "the signatures are the real one's")]
+impl Wanted {
+    pub(crate) fn is_wanted(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn give_way(&self) {}
+}
+
 /// How a lock is waited for is the model checker's.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<'a, T>(mutex: &'a Mutex<T>, _: &Wanted) -> MutexGuard<'a, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
