@@ -46,6 +46,8 @@ pub struct Trigger {
 #[derive(Debug)]
 pub(crate) struct Origin {
     name: Box<str>,
+    /// What a trigger by the object itself is shown as, for each cause: it is in the span of each reconcile.
+    shown: [Box<str>; Cause::ALL.len()],
     counters: Causes,
     /// How often code of others panicked for it.
     panics: Counter,
@@ -118,7 +120,8 @@ impl Eq for Trigger {}
 impl Origin {
     /// One that counts where it is told to.
     pub(crate) fn new(name: &str, counters: Causes, panics: Counter) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), counters, panics })
+        let shown = Cause::ALL.map(|cause| format!("{name} {cause}").into());
+        Arc::new(Self { name: name.into(), shown, counters, panics })
     }
 
     /// Code of others panicked; `lost` says what that costs.
@@ -151,6 +154,11 @@ impl Triggers {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.more == 0
+    }
+
+    /// As they are shown, for who asks by [`Debug`](fmt::Debug): the shorter way through a span.
+    pub(crate) fn line(&self) -> impl fmt::Debug {
+        fmt::from_fn(|f| fmt::Display::fmt(self, f))
     }
 
     /// Counts each of those that are kept.
@@ -217,14 +225,10 @@ impl fmt::Display for Cause {
 
 impl fmt::Display for Trigger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Piece by piece: this is in the span of each reconcile.
-        f.write_str(self.source())?;
-        if let Some(object) = &self.object {
-            f.write_str(" ")?;
-            object.fmt(f)?;
+        match &self.object {
+            None => f.write_str(&self.source.shown[self.cause as usize]),
+            Some(object) => write!(f, "{} {object} {}", self.source(), self.cause),
         }
-        f.write_str(" ")?;
-        f.write_str(self.cause.as_str())
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Get<'q, K: Key, P: Coalesce = ()> {
     queue: &'q WorkQueue<K, P>,
     /// The run of the worker before, which ends with the first poll.
     ended: Option<Ended>,
+    /// Whether a key is taken also when the task has had its turn.
+    is_eager: bool,
     /// Apart, because most of the time there is a key, and then there is nothing to set up or to clear away.
     waiting: Option<Box<Waiting>>,
 }
@@ -31,13 +33,21 @@ struct Waiting {
 
 impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
     pub(crate) fn new(queue: &'q WorkQueue<K, P>) -> Self {
-        Self { queue, ended: None, waiting: None }
+        Self { queue, ended: None, is_eager: false, waiting: None }
     }
 
     /// The wait of a worker that ends a run.
     #[inline(always)]
     pub(crate) fn after(queue: &'q WorkQueue<K, P>, ended: Ended) -> Self {
-        Self { queue, ended: Some(ended), waiting: None }
+        Self { queue, ended: Some(ended), is_eager: false, waiting: None }
+    }
+
+    /// Takes a key that is in line also when the task has had its turn by tokio's count (128 keys): for workers that let
+    /// others run of their own accord. A turn that ends costs a thread that is woken, and a worker that may go on elsewhere.
+    #[inline(always)]
+    pub fn eager(mut self) -> Self {
+        self.is_eager = true;
+        self
     }
 
     #[inline(always)]
@@ -84,10 +94,14 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let Poll::Ready(progress) = poll_cooperate(cx) else {
-            this.end();
-            return Poll::Pending;
-        };
+        let mut progress = None;
+        if !this.is_eager {
+            let Poll::Ready(made) = poll_cooperate(cx) else {
+                this.end();
+                return Poll::Pending;
+            };
+            progress = Some(made);
+        }
         let shared = &*this.queue.shared;
         loop {
             let ended = this.ended.take();
@@ -102,7 +116,9 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
                 state.waiters.leave(this.ticket());
                 shared.release(state);
                 this.waiting = None;
-                progress.made();
+                if let Some(progress) = progress {
+                    progress.made();
+                }
                 return Poll::Ready(Some(item));
             }
             if state.machine.is_shutting_down() {

@@ -30,6 +30,9 @@ use crate::{Action, BoxError, Cause, Outcome, Request, Triggers};
 /// How much of a delay is added at random.
 const JITTER: f64 = 0.1;
 
+/// How long a worker goes on without a wait before it lets others have its thread, and for how many requests.
+const TURN: (Duration, u32) = (Duration::from_micros(500), 512);
+
 /// Works until the queue is shut down.
 pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execute: Arc<X>, bound: X::Bound) {
     let rng = session.clock().rng().fork();
@@ -43,16 +46,23 @@ pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execu
         execute: &*execute,
         bound: &bound,
     };
+    let mut turn = Turn::default();
     let mut next = session.queue().get().await;
     while let Some(mut item) = next {
         if session.is_stopping() {
             session.leave();
             return;
         }
-        let (then, finished) = worker.run(&mut item, ids.draw()).await;
+        let (then, finished) = worker.run(&mut item, ids.draw(), &mut turn).await;
         next = match then {
             // Whoever has more to do is told at once: one lock and one look at the clock for each reconcile.
-            Then::Nothing => item.done_and_get(finished).await,
+            Then::Nothing if !turn.is_over() => item.done_and_get(finished).eager().await,
+            Then::Nothing => {
+                item.done();
+                turn = Turn::default();
+                tokio::task::yield_now().await;
+                session.queue().get().await
+            }
             Then::After(delay) => {
                 item.requeue_after(delay);
                 session.queue().get().await
@@ -77,9 +87,39 @@ struct Worker<'a, X: Execute> {
 
 /// The controller, as the span of each reconcile shows it: see [`Text`].
 struct Shown {
-    controller: String,
-    group: String,
-    kind: String,
+    controller: Plain,
+    group: Plain,
+    kind: Plain,
+}
+
+/// Shown as it is, whatever a formatter wants: strings ask it each time how wide they should be.
+struct Plain(String);
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a worker did since others could run on its thread. tokio counts this for its own, but ends a turn after 128 requests
+/// that wait for nothing: each time it wakes a thread that takes the worker, and finds its caches cold.
+#[derive(Default)]
+struct Turn {
+    took: Duration,
+    requests: u32,
+}
+
+impl Turn {
+    /// One more request was seen to, without a wait.
+    fn add(&mut self, took: Duration) {
+        self.took += took;
+        self.requests += 1;
+    }
+
+    fn is_over(&self) -> bool {
+        let (took, requests) = TURN;
+        self.took >= took || self.requests >= requests
+    }
 }
 
 /// What becomes of a request after its run.
@@ -131,7 +171,7 @@ struct TimedOut(Duration);
 impl Shown {
     fn new(core: &Core) -> Self {
         let [controller, group, kind] =
-            [&*core.name, &core.group, &core.kind].map(|name| Text(name).to_string());
+            [&*core.name, &core.group, &core.kind].map(|name| Plain(format!("{:?}", Text(name))));
         Self { controller, group, kind }
     }
 }
@@ -155,20 +195,28 @@ impl Failure {
 
 impl<X: Execute> Worker<'_, X> {
     /// One reconcile; what becomes of its request, and when it was over.
-    async fn run(&self, item: &mut Item<'_, Request, Pending>, id: ReconcileId) -> (Then, Instant) {
+    async fn run(
+        &self,
+        item: &mut Item<'_, Request, Pending>,
+        id: ReconcileId,
+        turn: &mut Turn,
+    ) -> (Then, Instant) {
         let core = &**self.session.core();
         let started = item.since().unwrap_or_else(|| self.session.clock().now());
         let Pending { triggers, failures, .. } = item.payload();
         let request = item.key();
         let span = tracing::info_span!(
+            // That of the worker. Not looked for: most of the time there is none.
+            parent: self.session.cluster().span(),
             "reconcile",
-            controller = %self.shown.controller,
-            controllerGroup = %self.shown.group,
-            controllerKind = %self.shown.kind,
-            namespace = %Text(request.namespace().unwrap_or_default()),
-            name = %Text(request.name()),
-            reconcileID = %id,
-            triggers = %triggers,
+            // A longer word first: the text that subscribers make of these grows in fewer steps, each of which is felt.
+            controllerKind = ?self.shown.kind,
+            controllerGroup = ?self.shown.group,
+            controller = ?self.shown.controller,
+            namespace = ?Text(request.namespace().unwrap_or_default()),
+            name = ?Text(request.name()),
+            reconcileID = ?id,
+            triggers = ?triggers.line(),
             // Most reconciles are the first try and are done: what the rest has besides costs them nothing.
             attempt = (*failures > 0).then(|| failures.saturating_add(1)),
             outcome = Empty,
@@ -179,13 +227,19 @@ impl<X: Execute> Worker<'_, X> {
         );
         triggers.count();
         let context = Context::new(self.session.clone(), triggers.clone(), id, failures.saturating_add(1));
-        let end = {
+        let (end, has_waited) = {
             let _active = Active::new(&self.metrics);
             let running = pin!(Some(self.execute.execute(self.bound, context, request)));
             self.finish(running, request, &span, started).await
         };
         let finished = self.session.clock().now();
-        self.metrics.took(finished.since(started));
+        let took = finished.since(started);
+        self.metrics.took(took);
+        if has_waited {
+            *turn = Turn::default();
+        } else {
+            turn.add(took);
+        }
         let facts = Facts { span, id, started, finished };
         let then = match end {
             End::Returned(Ok(action)) => self.succeeded(item, action, &facts),
@@ -203,14 +257,15 @@ impl<X: Execute> Worker<'_, X> {
         (then, finished)
     }
 
-    /// Runs the reconciler, as long as it may. It stays where it is: what is moved for each reconcile is felt.
+    /// Runs the reconciler, as long as it may; how it ended, and whether it waited for something. It stays where it is: what
+    /// is moved for each reconcile is felt.
     async fn finish<F>(
         &self,
         mut running: Pin<&mut Option<F>>,
         request: &Request,
         span: &Span,
         started: Instant,
-    ) -> End
+    ) -> (End, bool)
     where
         F: Future<Output = Result<Option<Action>, BoxError>>,
     {
@@ -230,9 +285,10 @@ impl<X: Execute> Worker<'_, X> {
         .await;
         // What it holds may panic when it is dropped, which is no reason to lose the request.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| running.set(None))) {
-            return End::Panicked(format!("when it was dropped: {}", panic_message(&*panic)));
+            let end = End::Panicked(format!("when it was dropped: {}", panic_message(&*panic)));
+            return (end, deadline.is_some());
         }
-        end
+        (end, deadline.is_some())
     }
 
     fn succeeded(
@@ -399,13 +455,12 @@ where
 /// something in it that names do not have is quoted, so that nobody forges a line of the log.
 struct Text<'a>(&'a str);
 
-impl fmt::Display for Text<'_> {
+impl fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"') {
-            f.write_str(self.0)
-        } else {
-            fmt::Debug::fmt(self.0, f)
-        }
+        // All of them are looked at, without a way out in between: that is done many at a time.
+        let others =
+            self.0.bytes().map(|byte| u32::from(!byte.is_ascii_graphic() || byte == b'"')).sum::<u32>();
+        if others == 0 { f.write_str(self.0) } else { fmt::Debug::fmt(self.0, f) }
     }
 }
 
@@ -432,9 +487,9 @@ mod tests {
     #[test]
     fn a_name_is_shown_as_it_is_unless_it_could_be_taken_for_something_else() {
         for name in ["", "web-1.example.com", "system:node:a"] {
-            assert_eq!(Text(name).to_string(), name);
+            assert_eq!(format!("{:?}", Text(name)), name);
         }
-        assert_eq!(Text("a name").to_string(), r#""a name""#);
-        assert_eq!(Text("a\nb\u{1b}[0m\"").to_string(), r#""a\nb\u{1b}[0m\"""#);
+        assert_eq!(format!("{:?}", Text("a name")), r#""a name""#);
+        assert_eq!(format!("{:?}", Text("a\nb\u{1b}[0m\"")), r#""a\nb\u{1b}[0m\"""#);
     }
 }

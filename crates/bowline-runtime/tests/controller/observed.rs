@@ -203,7 +203,7 @@ fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and
         world.settle().await;
         let keys = |id: &str, attempt: &str| {
             format!(
-                "reconcile{{controller=configmap controllerGroup= controllerKind=ConfigMap namespace=default name=a \
+                "reconcile{{controllerKind=ConfigMap controllerGroup= controller=configmap namespace=default name=a \
                  reconcileID={id} triggers=ConfigMap created{attempt}}}"
             )
         };

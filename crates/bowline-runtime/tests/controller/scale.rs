@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bowline_runtime::{Action, Context, Controller, Error, Request, Watch, handler, source};
 use k8s_openapi::api::core::v1::ConfigMap;
+use tokio::sync::Notify;
 
 use crate::world::World;
 
@@ -56,5 +57,39 @@ fn three_controllers_of_ten_thousand_objects_share_one_watch() {
         world.settle().await;
         assert_eq!((0..3).map(seen).collect::<Vec<_>>(), [10_001; 3]);
         assert_eq!(world.cluster.journal().runs().len(), 256, "the journal keeps the last ones");
+    });
+}
+
+#[test]
+fn a_worker_with_much_to_do_lets_others_run() {
+    World::run(2, |world| async move {
+        let count = Arc::new(AtomicUsize::new(0));
+        let many = source::function("many", |mut sink: source::Sink<ConfigMap>| async move {
+            sink.requests((0..5_000).map(|number| Request::new("default", &number.to_string())));
+            std::future::pending::<()>().await;
+        });
+        let (done, begun) = (count.clone(), Arc::new(Notify::new()));
+        let begins = begun.clone();
+        let controller = Controller::builder(&world.cluster)
+            .named("busy")
+            .watches(Watch::new(many, handler::object()))
+            .build(move |_: Context, _: Request| {
+                done.fetch_add(1, Ordering::Relaxed);
+                begins.notify_one();
+                async { Ok::<_, Error>(Action::done()) }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        // Who asks again and again without a wait keeps simulated time where it is.
+        begun.notified().await;
+        let (mut longest, mut before) = (0, count.load(Ordering::Relaxed));
+        while before < 5_000 {
+            tokio::task::yield_now().await;
+            let now = count.load(Ordering::Relaxed);
+            longest = longest.max(now - before);
+            before = now;
+        }
+        assert!((1..=512).contains(&longest), "{longest} reconciles in one turn");
+        world.settle().await;
     });
 }

@@ -241,3 +241,22 @@ fn a_worker_that_has_to_give_way_has_ended_its_run() {
         assert_eq!(queue.stats().processing, 0);
     });
 }
+
+#[test]
+fn an_eager_worker_takes_all_there_is_in_one_turn() {
+    simulate(|clock| async move {
+        let queue = WorkQueue::<u32>::new(clock.clone());
+        queue.add_all((0..1000).map(|key| (key, bowline_workqueue::Add::default())));
+        let mut next = Box::pin(queue.get().eager());
+        let served = std::future::poll_fn(|cx| {
+            let mut served = 0;
+            while let std::task::Poll::Ready(item) = next.as_mut().poll(cx) {
+                served += 1;
+                next.set(item.unwrap().done_and_get(clock.now()).eager());
+            }
+            std::task::Poll::Ready(served)
+        });
+        assert_eq!(served.await, 1000);
+        assert_eq!(queue.stats().processing, 0);
+    });
+}
