@@ -1,5 +1,6 @@
 //! The scenarios about API servers: what they measure, on whom, and how ours should compare.
 
+mod bare;
 pub(crate) mod client;
 mod list;
 pub(crate) mod load;

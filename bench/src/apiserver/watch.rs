@@ -1,58 +1,98 @@
 //! `apiserver-watch`: from the moment that an update is sent until a watcher has its event.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use bowline_clock::{Clock, Instant, Spawner};
+use bowline_clock::{Clock, Instant, Scope, Spawner};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use super::client::{Asked, Client};
+use super::bare::{Bare, Listener};
+use super::client::{Asked, Client, Connection};
 use super::load::{Failure, Run, Values};
 use super::object::{Objects, namespace};
 use super::watched::{Chunked, Streamed, Watched};
 use super::write::revision;
-use super::{EVENT_MS, row};
+use super::{EVENT_MS, Maker, row, row_against};
 use crate::report::Row;
 
 /// Who watches.
 #[derive(Clone, Copy)]
-struct Watchers {
-    count: usize,
-    /// Whether they share connections, one for each core, as those of one process do whose client speaks HTTP/2.
-    share: bool,
+enum Watchers {
+    One,
+    /// They share connections, one for each core, as those of one process do whose client speaks HTTP/2.
+    Hundred,
+    /// Each has a connection of its own.
+    Apart,
+    /// As these, but that what they watch has neither TLS nor a server behind it: no server could be faster.
+    Bare,
 }
 
-const WATCHERS: [Watchers; 3] = [
-    Watchers { count: 1, share: false },
-    Watchers { count: 100, share: false },
-    Watchers { count: 100, share: true },
-];
+impl Watchers {
+    const ALL: [Self; 4] = [Self::One, Self::Hundred, Self::Apart, Self::Bare];
+
+    /// The name of the object that they watch.
+    fn object(self) -> &'static str {
+        match self {
+            Self::One => "watched-by-one",
+            Self::Hundred => "watched-by-all",
+            Self::Apart | Self::Bare => "watched-by-each",
+        }
+    }
+
+    fn count(self) -> usize {
+        if matches!(self, Self::One) { 1 } else { MANY }
+    }
+
+    fn variant(self, percentile: usize, n: usize) -> String {
+        let name = match self {
+            Self::One => "watchers=1",
+            Self::Hundred => "watchers=100",
+            Self::Apart => "connections=100",
+            Self::Bare => "connections=100 bare",
+        };
+        format!("{name} p{percentile} n={n}")
+    }
+
+    fn row(self, percentile: usize, n: usize) -> Row {
+        let variant = self.variant(percentile, n);
+        match self {
+            Self::One | Self::Hundred => row(&variant, EVENT_MS, Some(0.25)),
+            Self::Apart => row(&variant, EVENT_MS, None),
+            Self::Bare => row_against(&variant, &Self::Apart.variant(percentile, n), EVENT_MS, None),
+        }
+    }
+}
+
+/// How many watch where it is not one.
+const MANY: usize = 100;
+
 const PERCENTILES: [usize; 2] = [50, 90];
 
 /// So many updates are made before those that count.
 const WARMING: usize = 100;
 
 pub(super) fn rows(n: usize) -> Vec<Row> {
-    let variants = WATCHERS.into_iter().flat_map(|watchers| PERCENTILES.map(|p| variant(watchers, p, n)));
-    variants.map(|variant| row(&variant, EVENT_MS, Some(0.25))).collect()
-}
-
-fn variant(watchers: Watchers, percentile: usize, n: usize) -> String {
-    format!("watchers={}{} p{percentile} n={n}", watchers.count, if watchers.share { " http2" } else { "" })
+    let rows = Watchers::ALL.into_iter().flat_map(|watchers| PERCENTILES.map(|p| watchers.row(p, n)));
+    rows.collect()
 }
 
 pub(super) async fn run(run: &Run) -> Result<Values, Failure> {
     let client = run.client()?;
     run.make_namespaces(&client).await?;
     let mut values = Values::default();
-    for watchers in WATCHERS {
+    for watchers in Watchers::ALL {
+        if matches!(watchers, Watchers::Bare) && run.maker != Maker::Bowline {
+            continue;
+        }
         let mut latencies = latencies(run, &client, watchers).await?;
         latencies.sort_by(f64::total_cmp);
         for percentile in PERCENTILES {
             let latency = at_percentile(&latencies, percentile).ok_or("there was no event")?;
-            values.put(&variant(watchers, percentile, run.n), EVENT_MS, latency);
+            values.put(&watchers.variant(percentile, run.n), EVENT_MS, latency);
         }
     }
     Ok(values)
@@ -60,71 +100,133 @@ pub(super) async fn run(run: &Run) -> Result<Values, Failure> {
 
 /// Updates one object `n` times, each time when all watchers have seen the last, and gives the milliseconds from each
 /// sending to each receiving.
-async fn latencies(run: &Run, client: &Client, watched: Watchers) -> Result<Vec<f64>, Failure> {
-    let Watchers { count: watchers, share } = watched;
-    let (namespace, name) = (namespace(0), format!("watched-{watchers}-{share}"));
-    let collection = format!("/api/v1/namespaces/{namespace}/configmaps");
+async fn latencies(run: &Run, client: &Client, watchers: Watchers) -> Result<Vec<f64>, Failure> {
+    let (collection, name) = (format!("/api/v1/namespaces/{}/configmaps", namespace(0)), watchers.object());
+    let measurement = Measurement::new(run, watchers.count());
+    if matches!(watchers, Watchers::Bare) {
+        let listener = Listener::bind()?;
+        measurement.watch(&Watch::Bare(listener.address()?))?;
+        let accepting = measurement.scope.blocking("accepting", || listener.accept(MANY));
+        return measurement.latencies(Changing::Bare(accepting.await??), name).await;
+    }
     let mut writer = client.connect().await?;
-    let created = writer.ask(Asked::post(&collection, body(&name, 0))).await?;
+    let created = writer.ask(Asked::post(&collection, body(name, 0))).await?;
     let from = revision(&created).ok_or("a ConfigMap without a revision")?;
-    let clock = run.scope.spawner().clock().clone();
-    let scope = run.scope.scope("watchers");
-    let arrivals = Arc::new(Arrivals::new(clock.clone(), watchers));
-    arrivals.expect(watchers);
-    let readers = available_parallelism()?.get().min(watchers);
-    for reader in 0..readers {
-        let (client, arrivals, spawner) = (client.clone(), arrivals.clone(), scope.spawner());
-        let path = format!("{collection}?watch=true&resourceVersion={from}");
-        scope.blocking("reader", move || {
-            let watchers = (reader..watchers).step_by(readers);
-            if let Err(failure) = read(&client, &path, watchers, share, &arrivals, &spawner) {
-                arrivals.fail(failure.to_string());
-            }
-        });
-    }
-    // Until they are there.
-    arrivals.complete().await?;
-
-    let path = format!("{collection}/{name}");
-    let mut latencies = Vec::with_capacity(run.n * watchers);
-    let warming = WARMING.min(run.n);
-    for change in 1..=warming + run.n {
-        let asked = Asked::put(&path, body(&name, change));
-        arrivals.expect(watchers);
-        let sent = clock.now();
-        writer.ask(asked).await?;
-        arrivals.complete().await?;
-        if change > warming {
-            latencies.extend(arrivals.since(sent));
-        }
-    }
-    Ok(latencies)
+    let watched = format!("{collection}?watch=true&resourceVersion={from}");
+    measurement.watch(&match watchers {
+        Watchers::Hundred => Watch::Shared(client.clone(), watched),
+        _ => Watch::Alone(client.clone(), watched),
+    })?;
+    measurement.latencies(Changing::Server(writer, format!("{collection}/{name}")), name).await
 }
 
 fn body(name: &str, change: usize) -> Vec<u8> {
     Objects::default().config_map(name, None, change)
 }
 
-/// Reads what these watchers get, on this thread alone, until the scope ends. There is one such thread for each core, with
-/// its share of the watchers: threads that took work from each other would wake each other for it.
+/// What there is to watch.
+#[derive(Clone)]
+enum Watch {
+    Alone(Client, String),
+    /// Many on one connection.
+    Shared(Client, String),
+    Bare(SocketAddr),
+}
+
+/// How it changes.
+enum Changing {
+    /// Who writes, and where the object is.
+    Server(Connection, String),
+    Bare(Bare),
+}
+
+impl Changing {
+    async fn change(&mut self, object: Vec<u8>) -> Result<(), Failure> {
+        match self {
+            Self::Server(writer, path) => writer.ask(Asked::put(&*path, object)).await.map(drop),
+            Self::Bare(bare) => bare.send(&object),
+        }
+    }
+}
+
+/// Watchers, and what they have seen.
+struct Measurement {
+    scope: Scope,
+    clock: Clock,
+    watchers: usize,
+    n: usize,
+    arrivals: Arc<Arrivals>,
+}
+
+impl Measurement {
+    fn new(run: &Run, watchers: usize) -> Self {
+        let clock = run.scope.spawner().clock().clone();
+        let arrivals = Arc::new(Arrivals::new(clock.clone(), watchers));
+        arrivals.expect(watchers);
+        Self { scope: run.scope.scope("watchers"), clock, watchers, n: run.n, arrivals }
+    }
+
+    /// Starts all watchers. There is one thread for each core, with its share of them: threads that took work from each
+    /// other would wake each other for it.
+    fn watch(&self, watch: &Watch) -> Result<(), Failure> {
+        let readers = available_parallelism()?.get().min(self.watchers);
+        for reader in 0..readers {
+            let watchers = (reader..self.watchers).step_by(readers);
+            let (watch, arrivals, spawner) = (watch.clone(), self.arrivals.clone(), self.scope.spawner());
+            self.scope.blocking("reader", move || {
+                if let Err(failure) = read(&watch, watchers, &arrivals, &spawner) {
+                    arrivals.fail(failure.to_string());
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Makes all changes, from the first one, each when all watchers have seen the one before.
+    async fn latencies(&self, mut changing: Changing, name: &str) -> Result<Vec<f64>, Failure> {
+        // Until they are there.
+        self.arrivals.complete().await?;
+        let mut latencies = Vec::with_capacity(self.n * self.watchers);
+        let warming = WARMING.min(self.n);
+        for change in 1..=warming + self.n {
+            let object = body(name, change);
+            self.arrivals.expect(self.watchers);
+            let sent = self.clock.now();
+            changing.change(object).await?;
+            self.arrivals.complete().await?;
+            if change > warming {
+                latencies.extend(self.arrivals.since(sent));
+            }
+        }
+        Ok(latencies)
+    }
+}
+
+/// Reads what these watchers get, on this thread alone, until the scope ends.
 fn read(
-    client: &Client,
-    path: &str,
+    watch: &Watch,
     watchers: impl Iterator<Item = usize>,
-    share: bool,
     arrivals: &Arc<Arrivals>,
     spawner: &Spawner,
 ) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut shared = if share { Some(client.share().await?) } else { None };
+        let mut shared = match watch {
+            Watch::Shared(client, path) => Some((client.share().await?, path)),
+            Watch::Alone(..) | Watch::Bare(_) => None,
+        };
         for watcher in watchers {
-            let watch = match &mut shared {
-                Some(shared) => Watched::Shared(Streamed::new(shared.follow(path).await?)),
-                None => Watched::Alone(Box::new(Chunked::begin(client.follow(path).await?).await?)),
+            let watched = match (watch, &mut shared) {
+                (_, Some((shared, path))) => Watched::Shared(Streamed::new(shared.follow(path).await?)),
+                (Watch::Alone(client, path) | Watch::Shared(client, path), None) => {
+                    Watched::Alone(Box::new(Chunked::begin(client.follow(path).await?).await?))
+                }
+                (Watch::Bare(address), None) => {
+                    Watched::Bare(Box::new(Chunked::begin(TcpStream::connect(address).await?).await?))
+                }
             };
             arrivals.put(watcher, arrivals.clock.now());
-            spawner.spawn("watcher", follow(watch, watcher, arrivals.clone()));
+            spawner.spawn("watcher", follow(watched, watcher, arrivals.clone()));
         }
         spawner.cancellation().cancelled().await;
         Ok(())

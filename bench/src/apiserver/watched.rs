@@ -19,6 +19,8 @@ const BUFFER: usize = 32 * 1024;
 pub(super) enum Watched {
     Alone(Box<Chunked<TlsStream<TcpStream>>>),
     Shared(Streamed),
+    /// Without TLS.
+    Bare(Box<Chunked<TcpStream>>),
 }
 
 impl Watched {
@@ -30,6 +32,7 @@ impl Watched {
         match self {
             Self::Alone(chunked) => chunked.read().await,
             Self::Shared(streamed) => streamed.read().await,
+            Self::Bare(chunked) => chunked.read().await,
         }
     }
 
@@ -44,6 +47,7 @@ impl Watched {
         match self {
             Self::Alone(chunked) => chunked.lines(line),
             Self::Shared(streamed) => streamed.lines.push(&streamed.piece, &mut line),
+            Self::Bare(chunked) => chunked.lines(line),
         }
     }
 }
