@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bowline_clock::Clock;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Method, Request, Response, Uri};
 use kube::client::Body;
 use tower_service::Service;
 
@@ -23,8 +23,8 @@ use crate::BoxError;
 pub(super) struct Passage(Arc<Inner>);
 
 struct Inner {
-    /// The method and the path.
-    request: String,
+    method: Method,
+    uri: Uri,
     lasts: bool,
     stage: AtomicU8,
 }
@@ -40,14 +40,14 @@ pub(super) enum Stage {
 
 impl Passage {
     pub(super) fn new<B>(request: &Request<B>) -> Self {
-        let what = format!("{} {}", request.method(), request.uri().path());
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let stage = AtomicU8::new(Stage::Credentials as u8);
-        Self(Arc::new(Inner { request: what, lasts: lasts(request), stage }))
+        Self(Arc::new(Inner { method, uri, lasts: lasts(request), stage }))
     }
 
-    /// The method and the path.
-    pub(super) fn request(&self) -> &str {
-        &self.0.request
+    /// The method and the path, for errors and who traces: most requests are never asked for it.
+    pub(super) fn request(&self) -> String {
+        format!("{} {}", self.0.method, self.0.uri.path())
     }
 
     /// Whether the answer may take any time.
@@ -111,7 +111,7 @@ where
 }
 
 fn given_up(passage: &Passage, limit: Duration, pool: &Pool) -> RequestError {
-    let request = passage.request().to_owned();
+    let request = passage.request();
     if passage.is_at(Stage::Credentials) {
         RequestError::Credentials { request, limit }
     } else if passage.is_at(Stage::Turn) {

@@ -94,7 +94,7 @@ impl Pool {
         }
         passage.reach(Stage::Turn);
         let turn = self.0.turns.clone().acquire_owned().await?;
-        let patience = Patience::new(self.0.clock.clone(), self.0.patience, passage.request().to_owned());
+        let patience = Patience::new(self.0.clock.clone(), self.0.patience, passage.clone());
         self.exchange(request, &passage, Some(turn), Some(patience)).await
     }
 
@@ -290,7 +290,7 @@ impl http_body::Body for Answer {
             Poll::Pending => {
                 let Some(patience) = &mut this.patience else { return Poll::Pending };
                 ready!(patience.poll_over(cx));
-                let (request, limit) = (mem::take(&mut patience.request), patience.limit);
+                let (request, limit) = (patience.passage.request(), patience.limit);
                 (this.connection, this.turn, this.patience) = (None, None, None);
                 this.pool.forget();
                 Poll::Ready(Some(Err(RequestError::Silent { request, limit }.into())))
@@ -322,15 +322,15 @@ impl Drop for Answer {
 struct Patience {
     clock: Clock,
     limit: Duration,
-    request: String,
+    passage: Passage,
     /// Something came since the timer was set.
     is_new: bool,
     timer: Option<Sleep>,
 }
 
 impl Patience {
-    fn new(clock: Clock, limit: Duration, request: String) -> Self {
-        Self { clock, limit, request, is_new: true, timer: None }
+    fn new(clock: Clock, limit: Duration, passage: Passage) -> Self {
+        Self { clock, limit, passage, is_new: true, timer: None }
     }
 
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
