@@ -1,5 +1,5 @@
-//! Connections without TLS and without a server behind them: what is written to all of them, and read as events of a
-//! watch are, shows what the machine needs for that alone.
+//! Connections without TLS and without a server behind them. What is written to all of them by one thread, and read as
+//! events of a watch are, shows what the machine needs for that alone.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -27,7 +27,7 @@ enum Watchers {
     Hundred,
     /// Each has a connection of its own.
     Apart,
-    /// As these, but that what they watch has neither TLS nor a server behind it: no server could be faster.
+    /// As these, but that there is no server: one thread sends them the events, and does nothing else.
     Bare,
 }
 
