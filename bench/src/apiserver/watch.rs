@@ -23,23 +23,23 @@ use crate::report::Row;
 #[derive(Clone, Copy)]
 enum Watchers {
     One,
-    /// They share connections, one for each core, as those of one process do whose client speaks HTTP/2.
-    Hundred,
     /// Each has a connection of its own.
     Apart,
-    /// As these, but that there is no server: one thread sends them the events, and does nothing else.
+    /// They share connections, one for each core, as those of one process do whose client speaks HTTP/2.
+    Shared,
+    /// As those apart, but that there is no server: one thread sends them the events, and does nothing else.
     Bare,
 }
 
 impl Watchers {
-    const ALL: [Self; 4] = [Self::One, Self::Hundred, Self::Apart, Self::Bare];
+    const ALL: [Self; 4] = [Self::One, Self::Apart, Self::Shared, Self::Bare];
 
     /// The name of the object that they watch.
     fn object(self) -> &'static str {
         match self {
             Self::One => "watched-by-one",
-            Self::Hundred => "watched-by-all",
             Self::Apart | Self::Bare => "watched-by-each",
+            Self::Shared => "watched-by-all",
         }
     }
 
@@ -50,9 +50,9 @@ impl Watchers {
     fn variant(self, percentile: usize, n: usize) -> String {
         let name = match self {
             Self::One => "watchers=1",
-            Self::Hundred => "watchers=100",
-            Self::Apart => "connections=100",
-            Self::Bare => "connections=100 bare",
+            Self::Apart => "watchers=100",
+            Self::Shared => "watchers=100 http2",
+            Self::Bare => "watchers=100 bare",
         };
         format!("{name} p{percentile} n={n}")
     }
@@ -60,8 +60,7 @@ impl Watchers {
     fn row(self, percentile: usize, n: usize) -> Row {
         let variant = self.variant(percentile, n);
         match self {
-            Self::One | Self::Hundred => row(&variant, EVENT_MS, Some(0.25)),
-            Self::Apart => row(&variant, EVENT_MS, None),
+            Self::One | Self::Apart | Self::Shared => row(&variant, EVENT_MS, Some(0.25)),
             Self::Bare => row_against(&variant, &Self::Apart.variant(percentile, n), EVENT_MS, None),
         }
     }
@@ -114,7 +113,7 @@ async fn latencies(run: &Run, client: &Client, watchers: Watchers) -> Result<Vec
     let from = revision(&created).ok_or("a ConfigMap without a revision")?;
     let watched = format!("{collection}?watch=true&resourceVersion={from}");
     measurement.watch(&match watchers {
-        Watchers::Hundred => Watch::Shared(client.clone(), watched),
+        Watchers::Shared => Watch::Shared(client.clone(), watched),
         _ => Watch::Alone(client.clone(), watched),
     })?;
     measurement.latencies(Changing::Server(writer, format!("{collection}/{name}")), name).await

@@ -71,10 +71,10 @@ fn events_are_told_by_watchers_and_percentile() {
         "watchers=1 p90 n=5: event_ms",
         "watchers=100 p50 n=5: event_ms",
         "watchers=100 p90 n=5: event_ms",
-        "connections=100 p50 n=5: event_ms",
-        "connections=100 p90 n=5: event_ms",
-        "connections=100 bare p50 n=5 against connections=100 p50 n=5: event_ms",
-        "connections=100 bare p90 n=5 against connections=100 p90 n=5: event_ms",
+        "watchers=100 http2 p50 n=5: event_ms",
+        "watchers=100 http2 p90 n=5: event_ms",
+        "watchers=100 bare p50 n=5 against watchers=100 p50 n=5: event_ms",
+        "watchers=100 bare p90 n=5 against watchers=100 p90 n=5: event_ms",
     ];
     assert_eq!(rows(&["apiserver-watch", "--n", "5"]), set(&expected));
 }
