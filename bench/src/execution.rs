@@ -4,6 +4,7 @@ use std::future::Future;
 use std::process::ExitCode;
 
 use bowline_clock::{Clock, Scope};
+use tokio::runtime::Builder;
 
 use crate::apiserver::load::Failure;
 use crate::subject::Measured;
@@ -13,7 +14,19 @@ pub(crate) fn measured<F>(run: impl FnOnce(Scope) -> F) -> ExitCode
 where
     F: Future<Output = Result<Measured, Failure>> + Send + 'static,
 {
-    ended(block_on(run).map(|measured| {
+    printed(block_on(run))
+}
+
+/// The same, for who looks on while another process works: on one thread, so that it takes as little as it can.
+pub(crate) fn measured_on_one_thread<F>(run: impl FnOnce(Scope) -> F) -> ExitCode
+where
+    F: Future<Output = Result<Measured, Failure>> + Send + 'static,
+{
+    printed(block_on_runtime(Builder::new_current_thread(), run))
+}
+
+fn printed(measured: Result<Measured, Failure>) -> ExitCode {
+    ended(measured.map(|measured| {
         println!("{}", serde_json::to_string(&measured).expect("strings and numbers are always JSON"));
     }))
 }
@@ -27,8 +40,15 @@ where
     F: Future<Output = Result<T, Failure>> + Send + 'static,
     T: Send + 'static,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
+    block_on_runtime(Builder::new_multi_thread(), run)
+}
+
+fn block_on_runtime<F, T>(mut runtime: Builder, run: impl FnOnce(Scope) -> F) -> Result<T, Failure>
+where
+    F: Future<Output = Result<T, Failure>> + Send + 'static,
+    T: Send + 'static,
+{
+    runtime.enable_all().build()?.block_on(async {
         let scope = Clock::real().scope("program");
         // A task, not this thread: it would have to be woken for everything.
         scope.spawn("run", run(scope.scope("run"))).await?

@@ -59,7 +59,7 @@ pub(crate) struct FooLoadArguments {
 
 /// Does it and prints what was measured, as one line of JSON.
 pub(crate) fn main(arguments: FooLoadArguments) -> ExitCode {
-    execution::measured(move |scope| run(scope, arguments))
+    execution::measured_on_one_thread(move |scope| run(scope, arguments))
 }
 
 async fn run(scope: Scope, arguments: FooLoadArguments) -> Result<Measured, Failure> {
