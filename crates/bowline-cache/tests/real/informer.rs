@@ -242,7 +242,11 @@ fn an_informer_without_streamed_lists_lists_and_watches() {
         arm.update("a", "2").await;
         arm.delete("a").await;
         arm.until("all is told", || witness.count() == 3).await;
-        assert_eq!(witness.told(), ["+a=1*", "a=1>2", "-a=2"]);
+        let told = witness.told();
+        // A real server answers such a list from a cache, which may not have heard of the object: the watch tells of it then.
+        let is_late = Arm::is_real() && told[0] == "+a=1";
+        assert!(told[0] == "+a=1*" || is_late, "{told:?}");
+        assert_eq!(told[1..], ["a=1>2", "-a=2"]);
         let asked = arm.traffic.asked("configmaps");
         assert_eq!(asked[0].query["resourceVersion"], "0");
         assert!(!asked[0].is_watch() && asked[1].is_watch(), "{asked:?}");
