@@ -12,8 +12,22 @@ use crate::script::{
 use crate::world::Witness;
 
 /// One object at version 5.
-fn beginning() -> Vec<String> {
+pub(crate) fn beginning() -> Vec<String> {
     vec![added("a", 1, 5, "1"), initial_end(5)]
+}
+
+/// What happens to objects while they are streamed, up to the end of the list.
+fn meanwhile() -> [String; 7] {
+    [
+        modified("changed", 1, 5, "2"),
+        deleted("gone", 1, 6, "1"),
+        // It left what is selected, and came back.
+        deleted("back", 1, 7, "1"),
+        added("back", 1, 8, "2"),
+        deleted("recreated", 1, 9, "1"),
+        added("recreated", 2, 10, "2"),
+        initial_end(10),
+    ]
 }
 
 /// Answers in a row, and then watches that stay open.
@@ -56,20 +70,8 @@ fn frames_may_be_cut_into_any_pieces() {
 #[test]
 fn what_changes_while_a_list_is_streamed_is_part_of_it() {
     Lab::run(3, |lab| async move {
-        let all = vec![
-            added("changed", 1, 1, "1"),
-            added("gone", 1, 2, "1"),
-            added("back", 1, 3, "1"),
-            added("recreated", 1, 4, "1"),
-            modified("changed", 1, 5, "2"),
-            deleted("gone", 1, 6, "1"),
-            // It left what is selected, and came back.
-            deleted("back", 1, 7, "1"),
-            added("back", 1, 8, "2"),
-            deleted("recreated", 1, 9, "1"),
-            added("recreated", 2, 10, "2"),
-            initial_end(10),
-        ];
+        let names = ["changed", "gone", "back", "recreated"];
+        let all = names.map(|name| added(name, 1, 1, "1")).into_iter().chain(meanwhile()).collect();
         let script = in_a_row(&lab, vec![Answer::Open(all)]);
         let informer = lab.informer(&script);
         let (witness, registration) = Witness::of(&informer);
@@ -90,15 +92,7 @@ fn what_changes_while_everything_is_streamed_again_is_part_of_it() {
         let mut first = known();
         first.extend([initial_end(1), error(410, "Expired")]);
         let mut again = known();
-        again.extend([
-            modified("changed", 1, 5, "2"),
-            deleted("gone", 1, 6, "1"),
-            deleted("back", 1, 7, "1"),
-            added("back", 1, 8, "2"),
-            deleted("recreated", 1, 9, "1"),
-            added("recreated", 2, 10, "2"),
-            initial_end(10),
-        ]);
+        again.extend(meanwhile());
         let script = in_a_row(&lab, vec![Answer::Open(first), Answer::Open(again)]);
         let informer = lab.informer(&script);
         let (witness, registration) = Witness::of(&informer);
@@ -590,106 +584,6 @@ fn pages_that_expire_while_they_are_read_are_asked_for_whole() {
         );
         lab.until("all is told", || witness.count() == 1).await;
         assert_eq!(witness.told(), ["+new=1*"]);
-    });
-}
-
-/// How long it waited between what it asked, in milliseconds.
-fn waits(script: &Script) -> Vec<u128> {
-    script.times().windows(2).map(|pair| pair[1].since(pair[0]).as_millis()).collect()
-}
-
-/// Waits that begin short, become longer and stay below a limit.
-fn grow_and_are_bounded(waits: &[u128]) {
-    assert!(waits.len() >= 10, "{waits:?}");
-    assert!((800..=1600).contains(&waits[0]), "{waits:?}");
-    for (number, wait) in waits.iter().enumerate() {
-        let least = (800_u128 << number.min(20)).min(30_000);
-        assert!((least..=2 * least + 1).contains(wait), "wait {number} of {waits:?}");
-    }
-}
-
-#[test]
-fn a_list_that_fails_is_asked_for_less_and_less_often() {
-    Lab::run(23, |lab| async move {
-        let script = lab.script(|_, _| Answer::Refused(500, "InternalError", "no"));
-        let informer = lab.informer(&script);
-        informer.start();
-        lab.sleep(Duration::from_secs(600)).await;
-        grow_and_are_bounded(&waits(&script));
-    });
-}
-
-#[test]
-fn a_watch_that_fails_is_asked_for_less_and_less_often() {
-    Lab::run(24, |lab| async move {
-        let script = lab.script(|number, _| match number {
-            0 => Answer::Open([beginning(), vec![error(500, "InternalError")]].concat()),
-            _ => Answer::Unreachable,
-        });
-        let informer = lab.informer(&script);
-        informer.start();
-        lab.sleep(Duration::from_secs(600)).await;
-        grow_and_are_bounded(&waits(&script));
-    });
-}
-
-#[test]
-fn watches_that_end_at_once_are_opened_less_and_less_often() {
-    Lab::run(25, |lab| async move {
-        let script = lab.script(|number, _| match number {
-            0 => Answer::Ended(beginning()),
-            _ => Answer::Ended(Vec::new()),
-        });
-        let informer = lab.informer(&script);
-        informer.start();
-        lab.sleep(Duration::from_secs(600)).await;
-        grow_and_are_bounded(&waits(&script));
-        assert_eq!(informer.stats().lists, 1);
-    });
-}
-
-#[test]
-fn a_history_that_is_always_too_short_does_not_make_a_storm_of_lists() {
-    for streaming in [true, false] {
-        Lab::run(26, |lab| async move {
-            let script = lab.script(|_, asked| match asked {
-                Asked::Stream { .. } => Answer::Open([beginning(), vec![error(410, "Expired")]].concat()),
-                Asked::List { .. } => Answer::Ended(vec![list(5, &[object("a", 1, 5, "1")])]),
-                Asked::Watch { .. } => Answer::Refused(410, "Expired", "too old"),
-            });
-            let informer = lab
-                .builder()
-                .streaming_lists(streaming)
-                .source(bowline_cache::Namespaces::All, script.clone())
-                .build()
-                .unwrap();
-            informer.start();
-            let soon = lab
-                .clock
-                .timeout(Duration::from_secs(300), lab.until("a storm", || script.asked().len() > 60));
-            assert!(soon.await.is_err(), "{} requests", script.asked().len());
-            assert!(informer.stats().lists > 5, "but it goes on");
-        });
-    }
-}
-
-#[test]
-fn a_watch_that_lasted_is_opened_again_at_once() {
-    Lab::run(27, |lab| async move {
-        let (sender, receiver) = unbounded();
-        let mut receiver = Some(receiver);
-        let script = lab.script(move |_, _| receiver.take().map_or(Answer::Open(Vec::new()), Answer::Live));
-        let informer = lab.informer(&script);
-        informer.start();
-        sender.unbounded_send(beginning().concat()).unwrap();
-        informer.synced().await;
-        lab.sleep(Duration::from_secs(200)).await;
-        let before = lab.clock.now();
-        drop(sender);
-        lab.until("it asks again", || script.asked().len() == 2).await;
-        assert!(script.times()[1].since(before) < Duration::from_millis(10));
-        assert_eq!(script.asked()[1], "watch@5");
-        assert_eq!(informer.stats().failures, 0);
     });
 }
 

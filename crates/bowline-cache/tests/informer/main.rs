@@ -9,6 +9,7 @@ mod handlers;
 mod lifecycle;
 mod observed;
 mod parts;
+mod pauses;
 mod property;
 mod script;
 mod world;

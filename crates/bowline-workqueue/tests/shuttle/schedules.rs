@@ -79,6 +79,21 @@ fn nothing_is_lost_and_no_key_is_with_two_workers() {
 }
 
 #[test]
+fn a_shutdown_in_the_middle_of_a_batch_drops_the_rest_and_counts_it() {
+    explore(|_, queue| {
+        let adder = {
+            let queue = queue.clone();
+            thread::spawn(move || queue.add_all((0..3).map(|key| (key, Add::new(BTreeSet::from([key]))))))
+        };
+        queue.shutdown();
+        let got = worker(queue.clone(), held(3)).join().unwrap().len();
+        adder.join().unwrap();
+        let dropped = usize::try_from(queue.stats().dropped).unwrap();
+        assert_eq!(got + dropped, 3);
+    });
+}
+
+#[test]
 fn a_worker_that_waits_is_always_woken() {
     explore(|_, queue| {
         let workers = [0, 1, 2].map(|_| {
