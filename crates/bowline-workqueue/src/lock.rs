@@ -30,14 +30,32 @@ pub(crate) const PIECE: usize = 16;
 /// For so many turns of a spin loop whoever gave way leaves the lock to others.
 const WAY: u32 = 64;
 
-/// How many threads look for a lock; not those that got out of the way.
-#[derive(Debug, Default)]
-pub(crate) struct Wanted(AtomicU32);
+/// A lock that tells who has it whether somebody else looks for it.
+#[derive(Debug)]
+pub(crate) struct Lock<T> {
+    mutex: Mutex<T>,
+    /// How many threads look for it; not those that got out of the way.
+    looking: AtomicU32,
+}
 
-impl Wanted {
+impl<T> Lock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { mutex: Mutex::new(value), looking: AtomicU32::new(0) }
+    }
+
+    /// Takes the lock, be it poisoned or not: foreign code that runs under a lock is caught, or has nothing half done when
+    /// it panics.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        match try_lock(&self.mutex) {
+            Some(guard) => guard,
+            None => self.lock_contended(),
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > 0
+        self.looking.load(Ordering::Relaxed) > 0
     }
 
     /// Waits a moment, without the lock, until one of those who look for it has it.
@@ -49,39 +67,29 @@ impl Wanted {
             hint::spin_loop();
         }
     }
-}
 
-/// Takes the lock, be it poisoned or not: foreign code that runs under a lock is caught, or has nothing half done when
-/// it panics.
-#[inline(always)]
-pub(crate) fn lock<'a, T>(mutex: &'a Mutex<T>, wanted: &Wanted) -> MutexGuard<'a, T> {
-    match try_lock(mutex) {
-        Some(guard) => guard,
-        None => lock_contended(mutex, wanted),
-    }
-}
-
-#[cold]
-fn lock_contended<'a, T>(mutex: &'a Mutex<T>, wanted: &Wanted) -> MutexGuard<'a, T> {
-    for _ in 0..NAPS {
-        if let Some(guard) = look(mutex, wanted) {
-            return guard;
+    #[cold]
+    fn lock_contended(&self) -> MutexGuard<'_, T> {
+        for _ in 0..NAPS {
+            if let Some(guard) = self.look() {
+                return guard;
+            }
+            nap();
         }
-        nap();
+        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
-fn look<'a, T>(mutex: &'a Mutex<T>, wanted: &Wanted) -> Option<MutexGuard<'a, T>> {
-    wanted.0.fetch_add(1, Ordering::Relaxed);
-    let guard = (0..LOOKS).find_map(|look| {
-        for _ in 0..FIRST_PAUSE << look {
-            hint::spin_loop();
-        }
-        try_lock(mutex)
-    });
-    wanted.0.fetch_sub(1, Ordering::Relaxed);
-    guard
+    fn look(&self) -> Option<MutexGuard<'_, T>> {
+        self.looking.fetch_add(1, Ordering::Relaxed);
+        let guard = (0..LOOKS).find_map(|look| {
+            for _ in 0..FIRST_PAUSE << look {
+                hint::spin_loop();
+            }
+            try_lock(&self.mutex)
+        });
+        self.looking.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
 }
 
 #[inline(always)]
@@ -110,12 +118,12 @@ mod tests {
 
     #[test]
     fn a_lock_is_given_to_one_thread_at_a_time() {
-        let counter = Mutex::new(0_u32);
+        let counter = Lock::new(0_u32);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..10_000 {
-                        let mut counter = lock(&counter, &Wanted::default());
+                        let mut counter = counter.lock();
                         let seen = *counter;
                         hint::black_box(&mut counter);
                         *counter = seen + 1;
@@ -123,18 +131,18 @@ mod tests {
                 });
             }
         });
-        assert_eq!(*lock(&counter, &Wanted::default()), 40_000);
+        assert_eq!(*counter.lock(), 40_000);
     }
 
     #[test]
     fn a_thread_that_runs_out_of_naps_still_gets_the_lock() {
-        let mutex = Mutex::new(());
+        let lock = Lock::new(());
         let (released, release) = mpsc::channel::<()>();
         thread::scope(|scope| {
-            let mutex = &mutex;
-            let guard = lock(mutex, &Wanted::default());
+            let lock = &lock;
+            let guard = lock.lock();
             let waiter = scope.spawn(move || {
-                let _guard = lock(mutex, &Wanted::default());
+                let _guard = lock.lock();
                 release.try_recv()
             });
             // Longer than all naps together; were it shorter, the test would still hold, and test less.
@@ -149,32 +157,32 @@ mod tests {
 
     #[test]
     fn one_who_has_the_lock_for_long_sees_that_it_is_wanted_and_gives_way() {
-        let (mutex, wanted) = (Mutex::new(()), Wanted::default());
+        let lock = Lock::new(());
         thread::scope(|scope| {
-            let guard = lock(&mutex, &wanted);
-            wanted.give_way();
-            let waiter = scope.spawn(|| drop(lock(&mutex, &wanted)));
-            while !wanted.is_wanted() {
+            let guard = lock.lock();
+            lock.give_way();
+            let waiter = scope.spawn(|| drop(lock.lock()));
+            while !lock.is_wanted() {
                 hint::spin_loop();
             }
             drop(guard);
-            wanted.give_way();
+            lock.give_way();
             waiter.join().expect("the waiter does not panic");
         });
-        assert!(!wanted.is_wanted(), "nobody looks for it any more");
+        assert!(!lock.is_wanted(), "nobody looks for it any more");
     }
 
     #[test]
     fn a_poisoned_lock_is_taken_all_the_same() {
-        let mutex = Mutex::new(1);
+        let lock = Lock::new(1);
         thread::scope(|scope| {
             let panics = scope.spawn(|| {
-                let _guard = lock(&mutex, &Wanted::default());
+                let _guard = lock.lock();
                 std::panic::resume_unwind(Box::new("on purpose"));
             });
             assert!(panics.join().is_err());
         });
-        assert!(mutex.is_poisoned());
-        assert_eq!(*lock(&mutex, &Wanted::default()), 1);
+        assert!(lock.mutex.is_poisoned());
+        assert_eq!(*lock.lock(), 1);
     }
 }

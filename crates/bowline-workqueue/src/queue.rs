@@ -161,12 +161,12 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
                 if batch.len() == 0 {
                     return shared.release(state);
                 }
-                if shared.wanted.is_wanted() {
+                if shared.state.is_wanted() {
                     break;
                 }
             }
             shared.release(state);
-            shared.wanted.give_way();
+            shared.state.give_way();
         }
     }
 

@@ -9,7 +9,7 @@ use bowline_clock::{HashState, Instant};
 use smallvec::SmallVec;
 
 use crate::arena::Slot;
-use crate::env::{Clock, Mutex, MutexGuard, Wanted, lock};
+use crate::env::{Clock, Lock, MutexGuard};
 use crate::limiter::RateLimiter;
 use crate::machine::{Added, Addition, Machine};
 use crate::metrics::{Gauges, Metrics};
@@ -19,11 +19,8 @@ use crate::waiters::{Situation, Waiters};
 use crate::{Add, Coalesce, Item, Key, WorkQueue};
 
 pub(crate) struct Shared<K, P> {
-    state: Mutex<State<K, P>>,
-    /// Who looks for the state.
-    pub(crate) wanted: Wanted,
-    limiter: Mutex<Box<dyn RateLimiter<K>>>,
-    limiter_wanted: Wanted,
+    pub(crate) state: Lock<State<K, P>>,
+    limiter: Lock<Box<dyn RateLimiter<K>>>,
     pub(crate) metrics: Option<Box<dyn Metrics>>,
     pub(crate) clock: Clock,
     pub(crate) hash: HashState,
@@ -106,10 +103,8 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
             reports: Reports::default(),
         };
         Self {
-            state: Mutex::new(state),
-            wanted: Wanted::default(),
-            limiter: Mutex::new(limiter),
-            limiter_wanted: Wanted::default(),
+            state: Lock::new(state),
+            limiter: Lock::new(limiter),
             metrics,
             clock,
             hash: HashState::for_lookups(),
@@ -122,7 +117,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
     /// The state, to be given back by [`release`](Self::release).
     #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<K, P>> {
-        lock(&self.state, &self.wanted)
+        self.state.lock()
     }
 
     /// Releases the lock. Then whoever has to be is woken, and metrics are told.
@@ -191,7 +186,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
     }
 
     fn lock_limiter(&self) -> MutexGuard<'_, Box<dyn RateLimiter<K>>> {
-        lock(&self.limiter, &self.limiter_wanted)
+        self.limiter.lock()
     }
 
     fn call_limiter<T>(

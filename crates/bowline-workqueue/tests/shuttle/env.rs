@@ -6,27 +6,30 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bowline_clock::Instant;
-pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+use shuttle::sync::Mutex;
+pub(crate) use shuttle::sync::MutexGuard;
 
 /// Others may come after each key.
 pub(crate) const PIECE: usize = 1;
 
-/// Always wanted: whether somebody comes is the model checker's.
-#[derive(Default)]
-pub(crate) struct Wanted(());
+/// How it is waited for is the model checker's, and so is whether somebody comes: it is always wanted.
+pub(crate) struct Lock<T>(Mutex<T>);
 
 #[expect(clippy::unused_self, reason = "the signatures are the real one's")]
-impl Wanted {
+impl<T> Lock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn is_wanted(&self) -> bool {
         true
     }
 
     pub(crate) fn give_way(&self) {}
-}
-
-/// How a lock is waited for is the model checker's.
-pub(crate) fn lock<'a, T>(mutex: &'a Mutex<T>, _: &Wanted) -> MutexGuard<'a, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Clone)]
