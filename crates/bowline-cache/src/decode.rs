@@ -18,6 +18,7 @@ pub use self::{
     items::{ListError, ListMeta, ListReader},
 };
 pub(crate) use self::{
+    identity::without_metadata,
     json::decode,
     object::{Dynamic, MetadataOnly},
 };

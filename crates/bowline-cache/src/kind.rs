@@ -9,6 +9,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use crate::decode::{Dynamic, Identity, IdentityError, MetadataOnly, decode};
+use crate::packed::Packed;
 
 /// How much of an object is kept, and as what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,6 +21,8 @@ pub enum Form {
     Dynamic,
     /// Its metadata.
     Metadata,
+    /// All of it, the metadata decoded and the rest as JSON: see [`Packed`].
+    Packed,
 }
 
 /// A kind of objects, the form in which they are kept, and how their bytes become such objects.
@@ -44,7 +47,7 @@ pub struct Kind<K> {
 }
 
 /// From the bytes of an object of this resource to it, with or without its `managedFields`, with some room to work in.
-type Decode<K> = fn(&ApiResource, &[u8], bool, &mut Vec<u8>) -> serde_json::Result<K>;
+type Decode<K> = fn(&Arc<ApiResource>, &[u8], bool, &mut Vec<u8>) -> serde_json::Result<K>;
 
 /// Why the bytes of an object cannot be made into one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -119,6 +122,20 @@ impl<K> Kind<PartialObjectMeta<K>> {
     }
 }
 
+impl Kind<Packed> {
+    /// A kind with a Rust type, of which everything is kept, but as JSON beside the metadata.
+    #[must_use]
+    pub fn packed<K: Resource<DynamicType = (), Scope: 'static>>() -> Self {
+        Self::packed_of(ApiResource::erase::<K>(&()), is_namespaced::<K>())
+    }
+
+    /// A kind that is only known at run time, of which everything is kept, but as JSON beside the metadata.
+    #[must_use]
+    pub fn packed_of(resource: ApiResource, namespaced: bool) -> Self {
+        Self::new(resource, namespaced, Form::Packed, Packed::read)
+    }
+}
+
 impl<K> Kind<K> {
     fn new(resource: ApiResource, namespaced: bool, form: Form, decode: Decode<K>) -> Self {
         Self { resource: Arc::new(resource), namespaced, form, decode }
@@ -168,6 +185,14 @@ impl<K> Kind<K> {
 }
 
 impl<K: Resource> Kind<K> {
+    /// Makes an object of one of this kind that is packed.
+    ///
+    /// # Errors
+    /// When it is not as this kind's objects are.
+    pub fn unpack(&self, packed: &Packed) -> Result<K, DecodeError> {
+        packed.unpack_with(|rest| (self.decode)(&self.resource, rest, true, &mut Vec::new()))
+    }
+
     /// Makes an object of its bytes. `scratch` is room to work in, worth keeping from one call to the next.
     ///
     /// In the form of metadata, the bytes may be those of a whole object: a server may not know how to send less.
@@ -254,14 +279,19 @@ impl<K> fmt::Debug for Kind<K> {
 
 impl<K> fmt::Display for Kind<K> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ApiResource { group, version, plural, .. } = &*self.resource;
-        if group.is_empty() {
-            write!(formatter, "{plural} ({version})")?;
-        } else {
-            write!(formatter, "{plural}.{group}/{version}")?;
+        formatter.write_str(&shown(&self.resource))?;
+        match self.form {
+            Form::Metadata => formatter.write_str(", metadata only"),
+            Form::Packed => formatter.write_str(", packed"),
+            Form::Typed | Form::Dynamic => Ok(()),
         }
-        if self.form == Form::Metadata { formatter.write_str(", metadata only") } else { Ok(()) }
     }
+}
+
+/// A kind, whatever its form.
+pub(crate) fn shown(resource: &ApiResource) -> String {
+    let ApiResource { group, version, plural, .. } = resource;
+    if group.is_empty() { format!("{plural} ({version})") } else { format!("{plural}.{group}/{version}") }
 }
 
 fn is_namespaced<K: Resource<Scope: 'static>>() -> bool {
@@ -329,6 +359,7 @@ mod tests {
         assert_eq!((nodes.resource().kind.as_str(), nodes.is_namespaced()), ("Node", false));
         assert_eq!(nodes.clone().to_string(), "nodes (v1), metadata only");
         assert_eq!(Kind::<Deployment>::typed().to_string(), "deployments.apps/v1");
+        assert_eq!(Kind::packed::<Node>().to_string(), "nodes (v1), packed");
         assert_eq!(Kind::dynamic(website(), true).to_string(), "websites.demo.example.com/v1");
         assert!(format!("{pods:?}").contains("form: Typed"));
     }

@@ -17,6 +17,7 @@ mod listener;
 mod lister;
 mod metrics;
 mod namespaces;
+mod packed;
 mod reflector;
 mod set_aside;
 mod shared_informer;
@@ -45,6 +46,7 @@ pub use listener::{Registration, Subscription};
 pub use lister::{Lister, NamespaceLister};
 pub use metrics::Metrics;
 pub use namespaces::Namespaces;
+pub use packed::Packed;
 pub use reflector::Phase;
 pub use set_aside::SetAside;
 pub use shared_informer::{

@@ -258,7 +258,7 @@ impl ListWatch for ClientListWatch {
         query.put_some("continue", continue_token.as_ref());
         let accept = match self.form {
             Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            Form::Typed | Form::Dynamic => "application/json",
+            Form::Typed | Form::Dynamic | Form::Packed => "application/json",
         };
         Box::pin(self.ask(query.0.finish(), accept))
     }
@@ -276,7 +276,7 @@ impl ListWatch for ClientListWatch {
         }
         let accept = match self.form {
             Form::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            Form::Typed | Form::Dynamic => "application/json",
+            Form::Typed | Form::Dynamic | Form::Packed => "application/json",
         };
         Box::pin(self.ask(query.0.finish(), accept))
     }

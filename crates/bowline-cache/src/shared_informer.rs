@@ -375,6 +375,13 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
+    /// Sets an object aside that it has, because it turned out that it cannot be read whole: of some forms that is not known
+    /// before somebody wants more of it than the informer does. Until it changes, this is said and logged once.
+    pub fn put_aside(&self, object: &K, problem: &str) {
+        let version = object.meta().resource_version.as_deref().unwrap_or_default();
+        self.shared.decoder.set_aside(Some(&object_key(object)), version, problem);
+    }
+
     /// The objects that cannot be read now. Of very many, some are only counted in [`Stats`].
     #[must_use]
     pub fn set_aside(&self) -> Vec<SetAside> {

@@ -114,6 +114,25 @@ pub fn without_managed_fields<'a>(object: &'a [u8], scratch: &'a mut Vec<u8>) ->
     scratch
 }
 
+/// An object with metadata that is empty; the object itself if it has none.
+pub(crate) fn without_metadata(object: &[u8]) -> Box<[u8]> {
+    let parts =
+        metadata(object).and_then(|range| Some((object.get(..range.start)?, object.get(range.end..)?)));
+    match parts {
+        Some((before, after)) => [before, b"{}", after].concat().into(),
+        None => object.into(),
+    }
+}
+
+/// Where the value of `metadata` stands.
+fn metadata(object: &[u8]) -> Option<Range<usize>> {
+    let mut cursor = find_metadata(object)?;
+    cursor.peek()?;
+    let start = cursor.position();
+    cursor.value()?;
+    Some(start..cursor.position())
+}
+
 /// Where `metadata.managedFields` stands: its key, its value and one comma beside them, if there is one.
 pub(super) fn managed_fields(object: &[u8]) -> Option<Range<usize>> {
     let mut cursor = enter_metadata(object)?;
@@ -138,13 +157,19 @@ pub(super) fn managed_fields(object: &[u8]) -> Option<Range<usize>> {
 
 /// Goes to the first key in `metadata`.
 fn enter_metadata(object: &[u8]) -> Option<Cursor<'_>> {
+    let mut cursor = find_metadata(object)?;
+    cursor.expect(b'{')?;
+    Some(cursor)
+}
+
+/// Goes to the value of `metadata`.
+fn find_metadata(object: &[u8]) -> Option<Cursor<'_>> {
     let mut cursor = Cursor::new(object);
     cursor.expect(b'{')?;
     let mut first = true;
     loop {
         let Step::Key(key) = cursor.next_key(first)? else { return None };
         if key.is("metadata") {
-            cursor.expect(b'{')?;
             return Some(cursor);
         }
         cursor.value()?;

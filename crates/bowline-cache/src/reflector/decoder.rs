@@ -174,7 +174,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         }
     }
 
-    fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
+    pub(crate) fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
         self.metrics.set_aside();
         if self.shelf.put(key, version, error) {
             let object = key.map_or_else(|| "an object".to_owned(), ToString::to_string);
