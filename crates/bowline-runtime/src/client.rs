@@ -18,7 +18,7 @@ mod writes;
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_cache::{InformerCache, Kind, ListQuery, ObjectKey};
+use bowline_cache::{Form, InformerCache, Kind, ListQuery, ObjectKey};
 use bowline_clock::Clock;
 use bowline_machinery::GroupVersionKind;
 use kube::Resource;
@@ -73,7 +73,8 @@ impl<K> Object for K where
 /// Kinds that are declared are read from the cache: those that a controller is for, owns or watches, and those that
 /// [`ClusterBuilder::cached`](crate::ClusterBuilder::cached) names. All others are read from the API server: nobody is
 /// surprised by a watch of all Secrets. What counts is the kind in its form: that typed Pods are declared does not make
-/// dynamic ones cached.
+/// dynamic ones cached. Of a kind that is declared [packed](bowline_cache::Packed), typed reads come from the cache as well, and
+/// are decoded each time: one that is not as its type has it is an error then, and is left out of lists.
 ///
 /// # Writes
 /// What a write returns is the object as the server has it now, but without `metadata.managedFields` if cached reads of it
@@ -196,7 +197,7 @@ impl Client {
     /// Whether reads of a kind in its form come from the cache.
     #[must_use]
     pub fn is_cached<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) -> bool {
-        self.cache_for(&self.shared.bindings.of(kind)).is_some()
+        self.is_read_from_cache(&self.shared.bindings.of(kind))
     }
 
     /// One object.
@@ -345,6 +346,14 @@ impl Client {
     }
 
     /// The cache, if reads of a kind come from there.
+    /// Whether reads of a kind come from the cache: in its form, or packed.
+    fn is_read_from_cache<K>(&self, binding: &Binding<K>) -> bool {
+        let packed = || self.shared.bindings.packed(&binding.kind);
+        self.cache_for(binding).is_some()
+            || binding.kind.form() == Form::Typed
+                && packed().is_some_and(|packed| self.cache_for(&packed).is_some())
+    }
+
     fn cache_for<K>(&self, binding: &Binding<K>) -> Option<&InformerCache> {
         self.shared.cache.as_ref().filter(|_| !self.options.is_live && binding.reader().is_some())
     }

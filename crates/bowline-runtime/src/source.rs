@@ -7,7 +7,7 @@ mod kind;
 mod stream;
 
 pub use function::{FunctionSource, Sink, function};
-pub use kind::{KindSource, kind, kind_of, metadata};
+pub use kind::{KindSource, kind, kind_of, metadata, packed};
 pub use stream::{DEFAULT_CAPACITY, SendError, Sender, StreamSource, channel, channel_with, stream};
 
 pub(crate) use feed::{Feed, Rules};

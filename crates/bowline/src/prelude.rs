@@ -9,7 +9,7 @@
 pub use std::sync::Arc;
 pub use std::time::Duration;
 
-pub use bowline_cache::{CacheOptions, Kind, ListQuery};
+pub use bowline_cache::{CacheOptions, Kind, ListQuery, Packed};
 pub use bowline_clock::Clock;
 pub use bowline_machinery::ObjectKey;
 pub use bowline_runtime::ownership::{child, child_with_suffix};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use bowline_cache::{Form, InformerCache, Kind};
+use bowline_cache::{Form, InformerCache, Kind, Packed};
 use bowline_clock::{HashMap, HashState};
 use kube::Resource;
 use kube::core::ApiResource;
@@ -75,7 +75,7 @@ impl<K> Binding<K> {
         Some(self.reader.load(Ordering::Relaxed)).filter(|reader| *reader > 0)
     }
 
-    fn is_of(&self, kind: &Kind<K>) -> bool {
+    fn is_of<T>(&self, kind: &Kind<T>) -> bool {
         let (own, other) = (self.kind.resource(), kind.resource());
         self.kind.is_namespaced() == kind.is_namespaced()
             && own.kind == other.kind
@@ -98,6 +98,11 @@ impl Bindings {
     /// Of a type that knows its kind.
     pub(super) fn typed<K: Object>(&self) -> Arc<Binding<K>> {
         self.find(Form::Typed, |_| true).unwrap_or_else(|| self.of(&Kind::typed()))
+    }
+
+    /// Of the packed form of a kind, if somebody asked for it.
+    pub(super) fn packed<K>(&self, kind: &Kind<K>) -> Option<Arc<Binding<Packed>>> {
+        self.find(Form::Packed, |binding: &Binding<Packed>| binding.is_of(kind))
     }
 
     /// Of any kind.

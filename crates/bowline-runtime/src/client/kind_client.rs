@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use bowline_cache::{
-    CacheError, Form, Kind, ListQuery, ListReader, ObjectKey, SharedInformer, object_key, without_texts,
+    CacheError, DecodeError, Form, InformerCache, Kind, ListQuery, ListReader, ObjectKey, Packed,
+    SharedInformer, object_key, without_texts,
 };
 use bowline_machinery::LabelSelector;
 use bytes::Bytes;
@@ -69,9 +70,16 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         let key = self.place(Verb::Get, key)?;
         let task = Task { verb: Verb::Get, key: Some(&key), subresource: None };
         if let Some(cache) = self.client.cache_for(&self.binding) {
-            let informer = cache.readable(self.kind(), key.namespace()).await;
-            let informer = informer.map_err(|error| self.uncached(task, error))?;
+            let informer = self.readable(task, cache, key.namespace()).await?;
             return self.find_current(task, &informer, &key).await;
+        }
+        if let Some((cache, packed)) = self.packed() {
+            let informer = packed.readable(task, cache, key.namespace()).await?;
+            let found = packed.find_current(task, &informer, &key).await?;
+            let unpack = |found: Arc<Packed>| {
+                self.unpack(&informer, &found).map_err(|error| self.unreadable(task, &error))
+            };
+            return found.map(unpack).transpose();
         }
         self.find_live(task, &key).await
     }
@@ -88,6 +96,32 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             return self.find_current(task, informer, key).await;
         }
         self.find_live(task, key).await
+    }
+
+    /// The client of the same kind, packed, if that is how it is cached.
+    fn packed(&self) -> Option<(&InformerCache, KindClient<Packed>)> {
+        if self.kind().form() != Form::Typed {
+            return None;
+        }
+        let binding = self.client.shared.bindings.packed(self.kind())?;
+        let cache = self.client.cache_for(&binding)?;
+        Some((cache, KindClient { client: self.client.clone(), binding }))
+    }
+
+    /// The informer to read from, when it is in sync.
+    async fn readable(
+        &self,
+        task: Task<'_>,
+        cache: &InformerCache,
+        namespace: Option<&str>,
+    ) -> Result<SharedInformer<K>, ClientError> {
+        cache.readable(self.kind(), namespace).await.map_err(|error| self.uncached(task, error))
+    }
+
+    /// An object that is cached packed. If it is not as its type has it, it is set aside.
+    fn unpack(&self, informer: &SharedInformer<Packed>, packed: &Packed) -> Result<Arc<K>, DecodeError> {
+        let unpacked = self.kind().unpack(packed);
+        unpacked.map(Arc::new).inspect_err(|error| informer.put_aside(packed, &error.to_string()))
     }
 
     /// One object as an informer has it, or as it would have it if it were not behind a write.
@@ -158,22 +192,13 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         let task = Task { verb: Verb::List, key: None, subresource: None };
         let namespace = self.namespace_of_list(task, query)?;
         if let Some(cache) = self.client.cache_for(&self.binding) {
-            if !query.field_selector().is_everything() {
-                let fields = query.field_selector().to_string();
-                let error = CacheError::Fields { kind: self.kind().to_string(), fields };
-                return Err(self.uncached(task, error));
-            }
-            let informer = cache.readable(self.kind(), namespace.as_deref()).await;
-            let informer = informer.map_err(|error| self.uncached(task, error))?;
-            let found = if self.is_current(&informer, Read::All(namespace.as_deref())).await {
-                query.run(informer.indexer(), namespace.as_deref())
-            } else {
-                // Indexes are known here only, so that all that might be meant is asked for.
-                let labels = query.label_selector();
-                let live = self.list_selected(&informer, task, namespace.as_deref(), labels, "").await?;
-                query.run(&informer.indexer().with_objects(live), namespace.as_deref())
-            };
-            return found.map_err(|error| self.uncached(task, error.into()));
+            let informer = self.readable(task, cache, namespace.as_deref()).await?;
+            return self.list_current(task, &informer, query, namespace.as_deref()).await;
+        }
+        if let Some((cache, packed)) = self.packed() {
+            let informer = packed.readable(task, cache, namespace.as_deref()).await?;
+            let found = packed.list_current(task, &informer, query, namespace.as_deref()).await?;
+            return Ok(found.iter().filter_map(|found| self.unpack(&informer, found).ok()).collect());
         }
         if query.label_selector().is_nothing() {
             return Ok(Vec::new());
@@ -185,6 +210,30 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             ));
         }
         self.list_live(task, query, namespace.as_deref()).await
+    }
+
+    /// The objects that a query asks for as an informer has them, or as it would have them if it were not behind a write.
+    async fn list_current(
+        &self,
+        task: Task<'_>,
+        informer: &SharedInformer<K>,
+        query: &ListQuery,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Arc<K>>, ClientError> {
+        if !query.field_selector().is_everything() {
+            let fields = query.field_selector().to_string();
+            let error = CacheError::Fields { kind: self.kind().to_string(), fields };
+            return Err(self.uncached(task, error));
+        }
+        let found = if self.is_current(informer, Read::All(namespace)).await {
+            query.run(informer.indexer(), namespace)
+        } else {
+            // Indexes are known here only, so that all that might be meant is asked for.
+            let labels = query.label_selector();
+            let live = self.list_selected(informer, task, namespace, labels, "").await?;
+            query.run(&informer.indexer().with_objects(live), namespace)
+        };
+        found.map_err(|error| self.uncached(task, error.into()))
     }
 
     /// What the server has of what an informer has, in a namespace or in all, with labels and fields, as it would have it:
@@ -342,7 +391,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     /// Whether what a write returns has them: they are most of what there is to decode, and of no use to those whose reads
     /// never have them. Whoever applies may want to see what is theirs now.
     fn keeps_managed_fields(&self, task: Task<'_>) -> bool {
-        let is_cached = self.client.cache_for(&self.binding).is_some();
+        let is_cached = self.client.is_read_from_cache(&self.binding);
         let namespace = task.key.and_then(ObjectKey::namespace);
         task.verb == Verb::Apply || !is_cached || !self.binding.selection.drops_managed_fields(namespace)
     }

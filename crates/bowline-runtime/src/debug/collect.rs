@@ -114,6 +114,7 @@ fn informer(cluster: &str, status: InformerStatus) -> InformerReport {
         form: match status.form {
             Form::Dynamic => "dynamic",
             Form::Metadata => "metadata",
+            Form::Packed => "packed",
             // There may be more one day.
             _ => "typed",
         }

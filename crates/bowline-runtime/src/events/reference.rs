@@ -1,5 +1,6 @@
 //! From an object to a reference to it.
 
+use bowline_cache::Packed;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
@@ -7,7 +8,7 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 /// What an event can be about: every object that knows its kind.
 ///
 /// That is every typed object and its metadata by itself, and a dynamic object or the metadata of one, whose `types` are
-/// set: those that come from the API server or from a cache.
+/// set: those that come from the API server or from a cache. A packed object knows its kind, too.
 pub trait ToReference: Resource {
     /// Kind, namespace, name, uid and resource version, as far as the object has them.
     fn to_reference(&self) -> ObjectReference;
@@ -43,6 +44,13 @@ impl Refer<PartialObjectMeta<DynamicObject>> for ApiResource {
     }
 }
 
+impl Refer<Packed> for ApiResource {
+    fn refer(object: &Packed) -> ObjectReference {
+        let ApiResource { api_version, kind, .. } = object.resource();
+        untyped(Some(&TypeMeta { api_version: api_version.clone(), kind: kind.clone() }), object.metadata())
+    }
+}
+
 fn untyped(types: Option<&TypeMeta>, meta: &kube::core::ObjectMeta) -> ObjectReference {
     ObjectReference {
         api_version: types.map(|types| types.api_version.clone()),
@@ -57,6 +65,7 @@ fn untyped(types: Option<&TypeMeta>, meta: &kube::core::ObjectMeta) -> ObjectRef
 
 #[cfg(test)]
 mod tests {
+    use bowline_cache::Kind;
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
 
@@ -71,7 +80,9 @@ mod tests {
         let typed: Pod = serde_json::from_value(object.clone()).unwrap();
         let dynamic: DynamicObject = serde_json::from_value(object.clone()).unwrap();
         let partial: PartialObjectMeta<DynamicObject> = serde_json::from_value(object.clone()).unwrap();
-        let partial_typed: PartialObjectMeta<Pod> = serde_json::from_value(object).unwrap();
+        let partial_typed: PartialObjectMeta<Pod> = serde_json::from_value(object.clone()).unwrap();
+        let kind = Kind::packed::<Pod>();
+        let packed = kind.decode(object.to_string().as_bytes(), false, &mut Vec::new()).unwrap();
         let expected = ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Pod".into()),
@@ -85,5 +96,6 @@ mod tests {
         assert_eq!(dynamic.to_reference(), expected);
         assert_eq!(partial.to_reference(), expected);
         assert_eq!(partial_typed.to_reference(), expected);
+        assert_eq!(packed.to_reference(), expected);
     }
 }

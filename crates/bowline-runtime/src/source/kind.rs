@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_cache::{CacheError, HandlerOptions, Informer, InformerCache, Kind, Registration};
+use bowline_cache::{CacheError, HandlerOptions, Informer, InformerCache, Kind, Packed, Registration};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Resource;
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::{Begin, Begun, Feed, Obstacle, Place, Progress};
 use crate::{Client, Cluster};
 
-/// The objects of a kind; from [`kind`], [`metadata`] or [`kind_of`].
+/// The objects of a kind; from [`kind`], [`metadata`], [`packed`] or [`kind_of`].
 #[must_use = "a source does nothing until a controller watches it"]
 pub struct KindSource<K> {
     kind: Kind<K>,
@@ -40,6 +40,15 @@ where
     K: Resource<DynamicType = (), Scope: 'static>,
 {
     kind_of(Kind::metadata())
+}
+
+/// The same, each object kept as JSON beside its metadata, which takes a fraction of the memory: see [`Packed`]. Typed reads
+/// through the [`Client`] come from this cache and are decoded each time, unless the kind is also watched as typed objects.
+pub fn packed<K>() -> KindSource<Packed>
+where
+    K: Resource<DynamicType = (), Scope: 'static>,
+{
+    kind_of(Kind::packed::<K>())
 }
 
 /// The same, for a kind in any form, also one that is known only at run time.

@@ -4,6 +4,7 @@ mod basics;
 mod chaos;
 mod failures;
 mod mapper;
+mod packed;
 mod read_your_writes;
 mod wire;
 mod world;

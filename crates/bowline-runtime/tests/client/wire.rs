@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use bowline_cache::{CacheOptions, InformerCache, Kind, ListQuery, Settings};
+use bowline_cache::{CacheOptions, Form, InformerCache, Kind, ListQuery, Settings};
 use bowline_clock::Simulation;
 use bowline_machinery::{FieldSelector, LabelSelector};
 use bowline_runtime::{Client, ClientBuilder, FieldValidation, Patch, Propagation};
@@ -125,7 +125,14 @@ fn an_apply_says_who_owns_the_fields() {
 fn a_write_returns_managed_fields_unless_reads_never_have_them() {
     let mut answer = stored();
     answer["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update"}]);
-    for (keep, is_declared, expected) in [(false, false, 1), (false, true, 0), (true, true, 1)] {
+    for (keep, form, expected) in [
+        (false, None, 1),
+        (false, Some(Form::Typed), 0),
+        (true, Some(Form::Typed), 1),
+        (false, Some(Form::Packed), 0),
+        (true, Some(Form::Packed), 1),
+        (false, Some(Form::Dynamic), 1),
+    ] {
         let answer = answer.clone();
         Simulation::new(1).run(|clock| async move {
             let kube = Listener::default().client(answer.clone()).build().kube().clone();
@@ -133,8 +140,12 @@ fn a_write_returns_managed_fields_unless_reads_never_have_them() {
             let scope = clock.scope("test");
             let cache = InformerCache::new(&scope.spawner(), kube, options);
             let client = Listener::default().client(answer).cache(cache).clock(clock).build();
-            if is_declared {
-                client.declare(&Kind::<ConfigMap>::typed());
+            let typed = Kind::<ConfigMap>::typed();
+            match form {
+                Some(Form::Typed) => client.declare(&typed),
+                Some(Form::Packed) => client.declare(&Kind::packed::<ConfigMap>()),
+                Some(_) => client.declare(&Kind::dynamic(typed.resource().clone(), true)),
+                None => {}
             }
             let count = |map: &ConfigMap| map.metadata.managed_fields.as_ref().map_or(0, Vec::len);
             let patch = Patch::strategic(&json!({})).unwrap();
@@ -144,7 +155,7 @@ fn a_write_returns_managed_fields_unless_reads_never_have_them() {
                 client.status().update(&map("a", "1")).await.unwrap(),
                 client.patch(&key("a"), &patch).await.unwrap(),
             ] {
-                assert_eq!(count(&written), expected, "kept: {keep}, declared: {is_declared}");
+                assert_eq!(count(&written), expected, "kept: {keep}, declared: {form:?}");
                 assert_eq!(written.metadata.uid.as_deref(), Some("u"));
             }
             assert_eq!(count(&client.live().update(&map("a", "1")).await.unwrap()), 1);

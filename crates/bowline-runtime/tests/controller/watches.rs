@@ -1,9 +1,9 @@
 //! What controllers watch: sources, handlers, predicates, and watches that come and go.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_cache::Kind;
+use bowline_cache::{Kind, ObjectKey};
 use bowline_runtime::predicate::{
     Predicate, annotations_changed, generation_changed, labels_changed, not, selected,
 };
@@ -13,9 +13,9 @@ use bowline_runtime::{
     handler, source,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::Api;
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::world::{Notes, World, noting};
@@ -44,6 +44,47 @@ async fn create_secret(world: &World, name: &str) {
     secret.metadata.name = Some(name.to_owned());
     let secrets = Api::<Secret>::default_namespaced(world.client.clone());
     secrets.create(&PostParams::default(), &secret).await.expect("created");
+}
+
+#[test]
+fn the_owner_of_a_packed_object_reads_it_whole() {
+    World::run(1, |world| async move {
+        let uid = world.create_map(&json!({"metadata": {"name": "parent"}})).await.metadata.uid;
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let told = seen.clone();
+        let controller = world
+            .cluster
+            .controller::<ConfigMap>()
+            .owns_kind(Kind::packed::<Secret>())
+            .build(move |context: Context, map: Arc<ConfigMap>| {
+                let told = told.clone();
+                async move {
+                    let child = context.client().find::<Secret>(&ObjectKey::new("default", "child")).await?;
+                    let text = child.and_then(|child| child.data.clone()).unwrap_or_default();
+                    let values: Vec<_> = text.into_values().map(|value| value.0).collect();
+                    told.lock().expect("nobody panics").push((map.name_any(), values.concat()));
+                    Ok::<_, Error>(Action::done())
+                }
+            })
+            .unwrap();
+        controller.start().unwrap();
+        controller.ready().await.unwrap();
+        world.settle().await;
+        let owner = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "parent", "uid": uid, "controller": true,
+        });
+        let child = json!({
+            "metadata": {"name": "child", "ownerReferences": [owner]}, "stringData": {"a": "one"},
+        });
+        let secrets = Api::<Secret>::default_namespaced(world.client.clone());
+        let child: Secret = serde_json::from_value(child).unwrap();
+        secrets.create(&PostParams::default(), &child).await.unwrap();
+        world.settle().await;
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        let expected =
+            [("parent", ""), ("parent", "one")].map(|(name, value)| (name.to_owned(), value.into()));
+        assert_eq!(seen, expected);
+    });
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Kinds in other forms than a type of their own: dynamic, and metadata only.
+//! Kinds in other forms than a type of their own: dynamic, metadata only, and packed.
 
 use bowline_cache::{Kind, ListQuery};
 use bowline_machinery::GroupVersionKind;
@@ -72,6 +72,33 @@ fn metadata_is_read_and_patched_alone() {
             objects.delete(&world.key(&name)).await.unwrap();
             assert!(client.find::<ConfigMap>(&world.key(&name)).await.unwrap().is_none());
             assert!(objects.find(&world.key(&name)).await.unwrap().is_none());
+        }
+    });
+}
+
+#[test]
+fn typed_objects_are_read_from_a_cache_that_has_them_packed() {
+    World::run(|world| async move {
+        let packed = Kind::packed::<ConfigMap>();
+        let cluster = world.cluster(|builder| builder.cached_kind(packed.clone()));
+        let client = cluster.client();
+        assert!(client.is_cached(&Kind::<ConfigMap>::typed()));
+        for round in 0..10 {
+            let name = format!("a{round}");
+            let created = client.create(&world.labelled(&name, "x")).await.unwrap();
+            let read = client.get::<ConfigMap>(&world.key(&name)).await.unwrap();
+            assert_eq!(*read, created);
+            assert_eq!(read.managed_fields(), []);
+            let patch = Patch::merge(&json!({"data": {"value": "2"}})).unwrap();
+            let patched = client.patch::<ConfigMap>(&world.key(&name), &patch).await.unwrap();
+            let query = ListQuery::new().in_namespace(&world.namespace).labels(labels("app=x"));
+            let listed = client.list::<ConfigMap>(&query).await.unwrap();
+            assert_eq!((names(&listed), value(&listed[0])), (vec![name.clone()], "2"));
+            assert_eq!(*listed[0], patched);
+            let object = client.of(&packed).get(&world.key(&name)).await.unwrap();
+            assert_eq!(object.unpack::<ConfigMap>().unwrap(), patched);
+            client.delete::<ConfigMap>(&world.key(&name)).await.unwrap();
+            assert!(client.find::<ConfigMap>(&world.key(&name)).await.unwrap().is_none());
         }
     });
 }
