@@ -1,10 +1,10 @@
-//! The subject `bowline`: the sample controller on our own libraries, with their default settings. The only file of the
-//! scenario that knows them.
+//! The subject `bowline`: the sample controller on our own libraries, with their default settings but that Deployments are
+//! cached packed. The only file of the scenario that knows them.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use bowline_cache::ObjectKey;
+use bowline_cache::{Kind, ObjectKey};
 use bowline_clock::Scope;
 use bowline_runtime::leader_election::LeaderElection;
 use bowline_runtime::transport::{self, TransportOptions};
@@ -28,7 +28,8 @@ pub(super) fn start(scope: &Scope, endpoint: &Endpoint, workers: usize) -> Resul
     let cluster = Cluster::new(&spawner, client)?;
     let controller = cluster
         .controller::<Foo>()
-        .owns::<Deployment>()
+        // There are as many as Foos, and each is read two or three times in its life.
+        .owns_kind(Kind::packed::<Deployment>())
         .named(object::COMPONENT)
         .concurrency(NonZeroUsize::new(workers).ok_or("there are no workers")?)
         .build(reconcile)?;
