@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant};
@@ -147,14 +147,11 @@ impl Connection {
         self.since = now;
     }
 
-    /// Whether it can carry another request, as far as can be known without sending one.
-    pub(super) async fn is_ready(&mut self) -> bool {
-        poll_fn(|cx| {
-            let is_open = self.driver.as_mut().poll(cx).is_pending();
-            let is_ready = is_open && matches!(self.sender.poll_ready(cx), Poll::Ready(Ok(())));
-            Poll::Ready(is_ready)
-        })
-        .await
+    /// Whether it can carry another request, as far as can be known without sending one. Nobody is woken when this changes.
+    pub(super) fn is_ready(&mut self) -> bool {
+        let mut unwoken = Context::from_waker(Waker::noop());
+        let is_open = self.driver.as_mut().poll(&mut unwoken).is_pending();
+        is_open && matches!(self.sender.poll_ready(&mut unwoken), Poll::Ready(Ok(())))
     }
 
     /// Sends a request and waits for the head of its answer. The error has the request when nothing of it was sent.
@@ -163,16 +160,21 @@ impl Connection {
         request: Request<Body>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Body>>> {
         self.may_rest.store(lists(&request), Ordering::Relaxed);
-        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
+        // A task that had its turn would be told so by the waker that it polls this with, which is none.
+        let answer = tokio::task::unconstrained(self.sender.try_send_request(request));
+        let mut answer = std::pin::pin!(answer);
         let mut is_open = true;
         poll_fn(|cx| {
-            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                return Poll::Ready(answer);
-            }
+            // Only what drives the connection brings the answer, and that is done here: with its own waker, a task would be
+            // woken by itself, and another thread to run it.
+            let mut unwoken = Context::from_waker(Waker::noop());
             if is_open {
+                if let Poll::Ready(answer) = answer.as_mut().poll(&mut unwoken) {
+                    return Poll::Ready(answer);
+                }
                 is_open = self.driver.as_mut().poll(cx).is_pending();
             }
-            answer.as_mut().poll(cx)
+            answer.as_mut().poll(if is_open { &mut unwoken } else { cx })
         })
         .await
     }
@@ -264,5 +266,96 @@ impl Write for Io {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.writer().poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use bowline_clock::{Progress, poll_cooperate};
+    use kube::Config;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wakes {
+        fn count(&self) -> usize {
+            self.0.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A connection, and the other end of it.
+    async fn connected() -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let connector = Connector::new(&Config::new(server), KEEPALIVE, Clock::real()).unwrap();
+        let connection = connector.connect().await.unwrap();
+        (connection, listener.accept().await.unwrap().0)
+    }
+
+    async fn answer(peer: &mut TcpStream) {
+        assert!(peer.read(&mut [0; 1024]).await.unwrap() > 0);
+        peer.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+    }
+
+    fn request() -> Request<Body> {
+        Request::get("/").header("host", "a").body(Body::empty()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_sends_a_request_is_woken_by_its_answer_only() {
+        let (mut connection, mut peer) = connected().await;
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut cx = Context::from_waker(&waker);
+        for _ in 0..3 {
+            assert!(connection.is_ready());
+            let before = wakes.count();
+            let mut sending = Box::pin(connection.send(request()));
+            assert!(sending.as_mut().poll(&mut cx).is_pending());
+            assert_eq!(wakes.count(), before, "nothing came yet");
+            answer(&mut peer).await;
+            while wakes.count() == before {
+                tokio::task::yield_now().await;
+            }
+            let before = wakes.count();
+            let Poll::Ready(Ok(answer)) = sending.as_mut().poll(&mut cx) else { panic!("no answer") };
+            assert_eq!(answer.status(), 204);
+            assert_eq!(wakes.count(), before, "it has its answer");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_comes_however_little_is_left_of_a_tasks_turn() {
+        let (mut connection, mut peer) = connected().await;
+        for spent in 0..200 {
+            assert!(connection.is_ready());
+            let mut sending = Box::pin(connection.send(request()));
+            assert!(poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx).is_pending())).await);
+            answer(&mut peer).await;
+            let mut is_spent = false;
+            let sent = poll_fn(|cx| {
+                if !std::mem::replace(&mut is_spent, true) {
+                    for _ in 0..spent {
+                        let _had_some = poll_cooperate(cx).map(Progress::made);
+                    }
+                }
+                sending.as_mut().poll(cx)
+            });
+            let sent = Clock::real().timeout(Duration::from_secs(30), sent).await;
+            assert_eq!(sent.unwrap().unwrap().status(), 204, "after {spent}");
+        }
     }
 }

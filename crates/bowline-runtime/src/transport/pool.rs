@@ -120,7 +120,7 @@ impl Pool {
     ) -> Result<Response<Answer>, BoxError> {
         loop {
             passage.reach(Stage::Connection);
-            let (mut connection, is_new) = match self.0.take().await {
+            let (mut connection, is_new) = match self.0.take() {
                 Some(connection) => (connection, false),
                 None => (self.0.connector.connect().await?, true),
             };
@@ -128,7 +128,7 @@ impl Pool {
             // Nothing looks at a fence after this.
             tracing::trace!(request = passage.request(), is_new, "sending");
             match connection.send(request).await {
-                Ok(response) => return Ok(self.answer(response, connection, turn, patience).await),
+                Ok(response) => return Ok(self.answer(response, connection, turn, patience)),
                 Err(mut error) => match error.take_message() {
                     // The server had closed a connection that was kept, before anything was sent.
                     Some(unsent) if !is_new => request = unsent,
@@ -138,7 +138,7 @@ impl Pool {
         }
     }
 
-    async fn answer(
+    fn answer(
         &self,
         response: Response<Incoming>,
         mut connection: Connection,
@@ -148,7 +148,7 @@ impl Pool {
         let (head, body) = response.into_parts();
         let mut connection = if head.status == StatusCode::SWITCHING_PROTOCOLS {
             // It becomes whoever takes the upgrade's, as soon as it is driven once more.
-            let is_http = connection.is_ready().await;
+            let is_http = connection.is_ready();
             tracing::debug!(is_http, "a connection speaks another protocol now");
             None
         } else {
@@ -180,10 +180,10 @@ impl Service<Request<Body>> for Pool {
 
 impl Shared {
     /// The connection that was used last, if it is of use.
-    async fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<Connection> {
         loop {
             let mut connection = self.idle().pop()?;
-            if self.clock.now().since(connection.since()) < IDLE && connection.is_ready().await {
+            if self.clock.now().since(connection.since()) < IDLE && connection.is_ready() {
                 return Some(connection);
             }
         }
