@@ -10,6 +10,7 @@ use bowline_clock::{Clock, Scope, Spawner};
 
 use super::delivery::Delivery;
 use super::outbox::Outbox;
+use super::record::event_name;
 use super::{CorrelatorOptions, EventCounts, EventRecord, Recorder, Sink};
 use crate::Metrics;
 
@@ -151,21 +152,29 @@ impl Broadcaster {
         self.inner.spawner.clock()
     }
 
+    /// Gives an event that has no name yet to every sink. If one of them needs a name, all get the same.
     pub(super) fn record(&self, event: EventRecord) {
         let now = self.clock().now();
+        let mut name = None;
+        let mut naming = |event: &EventRecord| name.get_or_insert_with(|| self.name(event)).clone();
         let mut wanting =
             self.inner.deliveries.iter().filter(|it| it.sink.wants(event.event_type)).peekable();
         while let Some(delivery) = wanting.next() {
             if wanting.peek().is_none() {
-                delivery.observe(event, now);
+                delivery.observe(event, &mut naming, now);
                 return;
             }
-            delivery.observe(event.clone(), now);
+            delivery.observe(event.clone(), &mut naming, now);
         }
     }
 
+    fn name(&self, event: &EventRecord) -> String {
+        let about = event.regarding.name.as_deref().unwrap_or_default();
+        event_name(about, &self.next_number(event.first), self.clock().rng())
+    }
+
     /// The time as a number that no event had before: its nanoseconds, or a few more; and what no other broadcaster has.
-    pub(super) fn next_number(&self, time: SystemTime) -> String {
+    fn next_number(&self, time: SystemTime) -> String {
         let nanos = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or_default();
         let next = |last: u64| nanos.max(last.saturating_add(1));

@@ -38,8 +38,13 @@ impl Delivery {
     }
 
     /// Takes an event in. Never waits for the sink.
-    pub(super) fn observe(&self, event: EventRecord, now: Instant) {
-        if self.outbox().observe(event, now) {
+    pub(super) fn observe(
+        &self,
+        event: EventRecord,
+        naming: &mut dyn FnMut(&EventRecord) -> String,
+        now: Instant,
+    ) {
+        if self.outbox().observe(event, naming, now) {
             self.wake.notify_one();
         }
     }

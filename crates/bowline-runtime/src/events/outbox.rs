@@ -93,14 +93,21 @@ impl Outbox {
         }
     }
 
-    /// Takes an event in. Whether there is something to do for whoever delivers.
-    pub(super) fn observe(&mut self, mut event: EventRecord, now: Instant) -> bool {
+    /// Takes an event in, and gives it a name if it is the first of its kind. Whether there is something to do for whoever
+    /// delivers.
+    pub(super) fn observe(
+        &mut self,
+        mut event: EventRecord,
+        naming: &mut dyn FnMut(&EventRecord) -> String,
+        now: Instant,
+    ) -> bool {
         self.counters.add(Count::Recorded, 1);
         if self.is_closed {
             self.counters.add(Count::Dropped, 1);
             return false;
         }
         if self.repeats == Repeats::Each {
+            event.name = naming(&event);
             return self.enqueue_new(Entry::Loose { event: Box::new(event), earlier: false });
         }
         let Keys { source, series: key } = self.correlator.identify(&mut event, now);
@@ -111,6 +118,7 @@ impl Outbox {
                 return false;
             }
         } else {
+            event.name = naming(&event);
             let event = Known::Untold(Box::new(event));
             let series = Series { event, source, written: 0, written_at: now, last: now, is_busy: false };
             if let Some(evicted) = self.series.insert(key, series) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bowline_machinery::validate_qualified_name;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::record::{LONGEST_NOTE, LONGEST_WORD, cut, event_name};
+use super::record::{LONGEST_NOTE, LONGEST_WORD, cut};
 use super::{Broadcaster, EventRecord, EventType, ToReference};
 use crate::AsObject;
 
@@ -108,14 +108,11 @@ impl Recorder {
     ///
     /// Texts that are longer than the API allows (128 bytes for reason and action, 1024 for the note) are cut.
     pub fn record_about(&self, regarding: ObjectReference, event: NewEvent) {
-        let clock = self.broadcaster.clock();
-        let time = clock.wall();
-        let number = self.broadcaster.next_number(time);
-        let about = regarding.name.as_deref().unwrap_or_default();
-        let name = event_name(about, &number, clock.rng());
+        let time = self.broadcaster.clock().wall();
         let reason = cut(event.reason, LONGEST_WORD);
         self.broadcaster.record(EventRecord {
-            name,
+            // Most events are more of the same, and need none.
+            name: String::new(),
             namespace: regarding
                 .namespace
                 .clone()

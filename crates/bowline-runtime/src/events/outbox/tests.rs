@@ -50,6 +50,12 @@ fn event(object: u8, note: u8, number: usize) -> EventRecord {
     }
 }
 
+/// Tells an event, whose name is only asked for if it needs one.
+fn observe(outbox: &mut Outbox, mut event: EventRecord, now: Instant) {
+    let name = mem::take(&mut event.name);
+    outbox.observe(event, &mut |_| name.clone(), now);
+}
+
 /// A sink that keeps the highest count of each event, and an outbox with room for few series.
 struct World {
     outbox: Outbox,
@@ -81,7 +87,7 @@ impl World {
             self.check();
             match step {
                 Step::Told { object, note } => {
-                    self.outbox.observe(event(*object, *note, number), self.now);
+                    observe(&mut self.outbox, event(*object, *note, number), self.now);
                 }
                 Step::Taken => self.letters.extend(self.outbox.take()),
                 Step::Over { is_taken } => {
@@ -159,14 +165,14 @@ proptest! {
 fn what_was_added_to_a_series_while_it_was_on_its_way_is_written_at_the_end() {
     let mut world = World::new(Repeats::Series, 10);
     for number in 0..2 {
-        world.outbox.observe(event(0, 0, number), world.now);
+        observe(&mut world.outbox, event(0, 0, number), world.now);
         world.letters.extend(world.outbox.take());
         assert_eq!(world.letters.len(), 1);
         if number == 0 {
             world.over(true);
         }
     }
-    world.outbox.observe(event(0, 0, 2), world.now);
+    observe(&mut world.outbox, event(0, 0, 2), world.now);
     world.end();
     assert_eq!(world.sink, BTreeMap::from([("event-0".to_owned(), 3)]));
 }
@@ -179,7 +185,7 @@ fn a_series_that_has_nothing_to_tell_keeps_no_more_of_its_event_than_its_name_an
         world.outbox.series.peek(key).is_some_and(|series| matches!(series.event, Known::Told { .. }))
     };
     for number in 0..2 {
-        world.outbox.observe(event(u8::try_from(number).unwrap(), 0, number), world.now);
+        observe(&mut world.outbox, event(u8::try_from(number).unwrap(), 0, number), world.now);
     }
     assert!(!is_told(&mut world, 0), "it waits in the queue");
     assert!(is_told(&mut world, 1), "there was no room for it");
@@ -187,7 +193,7 @@ fn a_series_that_has_nothing_to_tell_keeps_no_more_of_its_event_than_its_name_an
     assert!(is_told(&mut world, 0), "it is on its way");
     world.over(true);
     // What there was no room for counts as soon as there is something to tell of it.
-    world.outbox.observe(event(1, 0, 2), world.now);
+    observe(&mut world.outbox, event(1, 0, 2), world.now);
     world.end();
     assert_eq!(world.sink, BTreeMap::from([("event-0".to_owned(), 1), ("event-1".to_owned(), 2)]));
 }
@@ -196,7 +202,7 @@ fn a_series_that_has_nothing_to_tell_keeps_no_more_of_its_event_than_its_name_an
 fn a_count_that_the_sink_did_not_take_is_written_at_the_end() {
     let mut world = World::new(Repeats::Series, 10);
     for is_taken in [true, false] {
-        world.outbox.observe(event(0, 0, 0), world.now);
+        observe(&mut world.outbox, event(0, 0, 0), world.now);
         world.letters.extend(world.outbox.take());
         world.over(is_taken);
     }
