@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bowline_cache::{Kind, ObjectKey};
 use bowline_clock::Scope;
 use bowline_runtime::leader_election::LeaderElection;
-use bowline_runtime::transport::{self, TransportOptions};
+use bowline_runtime::transport::{Transport, TransportOptions};
 use bowline_runtime::{Action, Cluster, Context, Error, EventType, Manager};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,8 +24,8 @@ use crate::apiserver::load::Failure;
 /// When it cannot be made.
 pub(super) fn start(scope: &Scope, endpoint: &Endpoint, workers: usize) -> Result<(), Failure> {
     let spawner = scope.spawner();
-    let client = transport::client(&endpoint.config()?, &TransportOptions::new(spawner.clock()))?;
-    let cluster = Cluster::new(&spawner, client)?;
+    let transport = Transport::new(&endpoint.config()?, &TransportOptions::new(spawner.clock()))?;
+    let cluster = Cluster::new(&spawner, &transport)?;
     let controller = cluster
         .controller::<Foo>()
         // There are as many as Foos, and each is read two or three times in its life.

@@ -22,12 +22,12 @@ use bowline_cache::{Form, InformerCache, Kind, ListQuery, ObjectKey};
 use bowline_clock::Clock;
 use bowline_machinery::GroupVersionKind;
 use kube::Resource;
-use kube::client::Body;
 use kube::core::DynamicObject;
 use kube::core::object::HasStatus;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::transport::{AnswerBody, Route};
 use crate::{AsObject, MapperError, RestMapper, Scheme};
 pub use apply::Apply;
 use binding::{Binding, Bindings};
@@ -99,7 +99,7 @@ pub struct Client {
 /// A clone shares all but the way to the server, which may be another then.
 #[derive(Clone)]
 struct Shared {
-    kube: kube::Client,
+    route: Route,
     cache: Option<InformerCache>,
     clock: Clock,
     scheme: Arc<Scheme>,
@@ -114,20 +114,20 @@ type WarningHook = Arc<dyn Fn(&Warning) + Send + Sync>;
 
 impl Client {
     /// A client, to be told how it works. Without a [cache](ClientBuilder::cache), all reads are live.
-    pub fn builder(kube: kube::Client) -> ClientBuilder {
-        ClientBuilder::new(kube)
+    pub fn builder(route: impl Into<Route>) -> ClientBuilder {
+        ClientBuilder::new(route.into())
     }
 
     /// The client that everything else stands on, for what this one has no word for.
     #[must_use]
     pub fn kube(&self) -> &kube::Client {
-        &self.shared.kube
+        self.shared.route.kube()
     }
 
     /// The same client, whose requests take another way to the same server. It shares all that this one knows: what one of
     /// them writes, the other reads.
-    pub(crate) fn through(&self, kube: kube::Client) -> Self {
-        let shared = Shared { kube, ..(*self.shared).clone() };
+    pub(crate) fn through(&self, route: Route) -> Self {
+        let shared = Shared { route, ..(*self.shared).clone() };
         Self { shared: Arc::new(shared), options: self.options.clone() }
     }
 
@@ -359,8 +359,8 @@ impl Client {
     }
 
     /// Sends a request; what the server warns of is logged and told.
-    async fn send(&self, request: Request, operation: impl Fn() -> Operation) -> Result<Body, Failure> {
-        let (warnings, sent) = match request.send(&self.shared.kube).await {
+    async fn send(&self, request: Request, operation: impl Fn() -> Operation) -> Result<AnswerBody, Failure> {
+        let (warnings, sent) = match request.send(&self.shared.route).await {
             Ok(answer) => (answer.warnings, Ok(answer.body)),
             Err(Failure::Status(status, mut warnings)) => {
                 (std::mem::take(&mut warnings), Err(Failure::Status(status, warnings)))

@@ -11,6 +11,7 @@ use bowline_machinery::GroupKind;
 use serde::de::DeserializeOwned;
 
 use crate::controller::{Controller, ControllerBuilder};
+use crate::transport::Route;
 use crate::{
     ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, Journal, LogSink, Metrics, Object,
     Recorder, RestMapper, Scheme,
@@ -50,7 +51,7 @@ pub struct ClusterBuilder {
     kube: kube::Client,
     cache: CacheOptions,
     client: ClientBuilder,
-    fenced: Option<kube::Client>,
+    fenced: Option<Route>,
     cached: Vec<Declare>,
     metrics: Metrics,
     events: Option<BroadcasterBuilder>,
@@ -77,18 +78,19 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`ClusterBuilder::build`].
-    pub fn new(spawner: &Spawner, kube: kube::Client) -> Result<Self, ClusterError> {
-        Self::builder(spawner, kube).build()
+    pub fn new(spawner: &Spawner, route: impl Into<Route>) -> Result<Self, ClusterError> {
+        Self::builder(spawner, route).build()
     }
 
     /// A cluster with options.
-    pub fn builder(spawner: &Spawner, kube: kube::Client) -> ClusterBuilder {
+    pub fn builder(spawner: &Spawner, route: impl Into<Route>) -> ClusterBuilder {
+        let route = route.into();
         ClusterBuilder {
             spawner: spawner.clone(),
-            client: Client::builder(kube.clone()),
+            client: Client::builder(route.clone()),
             fenced: None,
             cached: Vec::new(),
-            kube,
+            kube: route.kube().clone(),
             cache: CacheOptions::new(),
             metrics: Metrics::default(),
             events: None,
@@ -248,8 +250,8 @@ impl ClusterBuilder {
 
     /// By which way to the same server controllers that need leadership send all that they ask for: one that lets no write
     /// pass while this replica does not lead. By default the same as everybody.
-    pub(crate) fn fenced(mut self, kube: kube::Client) -> Self {
-        self.fenced = Some(kube);
+    pub(crate) fn fenced(mut self, route: impl Into<Route>) -> Self {
+        self.fenced = Some(route.into());
         self
     }
 
@@ -292,7 +294,7 @@ impl ClusterBuilder {
     pub fn build(self) -> Result<Cluster, ClusterError> {
         let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
         let client = self.client.cache(cache.clone()).clock(self.spawner.clock().clone()).build();
-        let elected = self.fenced.map(|kube| client.through(kube));
+        let elected = self.fenced.map(|route| client.through(route));
         let informers =
             self.cached.into_iter().map(|declare| declare(&client, &cache)).collect::<Result<_, _>>()?;
         let events = self.events.unwrap_or_else(|| {

@@ -15,6 +15,7 @@ mod pool;
 mod proxy;
 mod request;
 mod retry;
+mod route;
 mod search;
 mod socket;
 
@@ -25,13 +26,15 @@ use std::time::Duration;
 
 use bowline_clock::Clock;
 use bowline_workqueue::Bucket;
-use http::HeaderValue;
+use futures::FutureExt as _;
 use http::uri::Authority;
+use http::{HeaderValue, Request};
+use http_body_util::BodyExt;
 use kube::client::middleware::{AuthLayer, BaseUriLayer, ExtraHeadersLayer};
-use kube::client::{Client, ConfigExt as _};
+use kube::client::{Body, Client, ConfigExt as _};
 use kube::config::{Config, InClusterError, KubeconfigError};
-use tower::Layer as _;
 use tower::util::option_layer;
+use tower::{Layer as _, ServiceExt as _};
 
 use crate::leader_election::{Fence, Fenced};
 use crate::metrics::RequestMetrics;
@@ -42,6 +45,8 @@ use pace::{Pace, Paced};
 use pool::{Pool, PoolLimits};
 use retry::{Limits, Retry};
 
+pub(crate) use route::AnswerBody;
+pub use route::Route;
 pub use search::ConfigSearch;
 
 /// A client of the server that a configuration names: the [client](Transport::client) of a [`Transport`] of its own.
@@ -111,17 +116,24 @@ impl Transport {
     /// A client.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.make(None)
+        self.route(None).kube().clone()
     }
 
     /// A client whose writes pass only while a fence is open, which is checked each time that one is sent or goes on. Reads
     /// pass always.
     #[must_use]
     pub fn fenced_client(&self, fence: &Fence) -> Client {
-        self.make(Some(fence))
+        self.route(Some(fence)).kube().clone()
     }
 
-    fn make(&self, fence: Option<&Fence>) -> Client {
+    /// The way of such a client, for what is made of a [`Route`].
+    #[must_use]
+    pub fn fenced_route(&self, fence: &Fence) -> Route {
+        self.route(Some(fence))
+    }
+
+    /// The way of a client, or of one that is behind a fence.
+    fn route(&self, fence: Option<&Fence>) -> Route {
         let Inner { pool, base, auth, headers, namespace, counts, pace, options } = &*self.0;
         let clock = options.clock.clone();
         // The inner fence is the last thing before the connections. The outer one says in which term a request was begun,
@@ -132,7 +144,13 @@ impl Transport {
         let service = Paced::new(service, pace.clone());
         let limits = Limits { tries: options.tries, pauses: options.pauses };
         let service = Retry::new(service, limits, counts.clone(), clock);
-        Client::new(Fenced::new(service, fence.cloned()), namespace.clone())
+        let service = Fenced::new(service, fence.cloned());
+        let kube = Client::new(service.clone(), namespace.clone());
+        let direct = move |request: Request<Body>| {
+            let answer = service.clone().oneshot(request);
+            async move { Ok(answer.await?.map(BodyExt::boxed_unsync)) }.boxed()
+        };
+        Route::new(kube, Arc::new(direct))
     }
 }
 

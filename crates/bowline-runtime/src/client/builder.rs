@@ -13,6 +13,7 @@ use super::binding::Bindings;
 use super::options::Options;
 use super::request::Warning;
 use super::{Client, FieldValidation, Object, Shared, WarningHook};
+use crate::transport::Route;
 use crate::{RestMapper, Scheme};
 
 /// How long a read from the cache waits for a write, by default.
@@ -21,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Puts a client together.
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
-    kube: kube::Client,
+    route: Route,
     cache: Option<InformerCache>,
     clock: Clock,
     scheme: Scheme,
@@ -33,9 +34,9 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    pub(super) fn new(kube: kube::Client) -> Self {
+    pub(super) fn new(route: Route) -> Self {
         Self {
-            kube,
+            route,
             cache: None,
             clock: Clock::real(),
             scheme: Scheme::new(),
@@ -117,13 +118,13 @@ impl ClientBuilder {
     /// Puts it together.
     #[must_use]
     pub fn build(self) -> Client {
-        let mapper = self
-            .mapper
-            .unwrap_or_else(|| Arc::new(crate::DiscoveryMapper::new(self.kube.clone(), self.clock.clone())));
+        let mapper = self.mapper.unwrap_or_else(|| {
+            Arc::new(crate::DiscoveryMapper::new(self.route.kube().clone(), self.clock.clone()))
+        });
         let bindings = Bindings::new(self.live, self.deadline, self.cache.clone());
         Client {
             shared: Arc::new(Shared {
-                kube: self.kube,
+                route: self.route,
                 cache: self.cache,
                 clock: self.clock,
                 scheme: Arc::new(self.scheme),

@@ -210,7 +210,7 @@ impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
         put_query(&mut address, &query);
         address.put_options(&client.client.options, false);
         let body = client.send(task, request(address, "application/json", options.body())).await?;
-        let bytes = body.collect().await.map_err(|error| client.lost(task, error.into()))?.to_bytes();
+        let bytes = body.collect().await.map_err(|error| client.lost(task, error))?.to_bytes();
         client.note_ends(bytes);
         Ok(())
     }

@@ -14,7 +14,6 @@ use futures::StreamExt as _;
 use http::Method;
 use http_body_util::BodyExt as _;
 use kube::Resource;
-use kube::client::Body;
 use kube::core::DynamicObject;
 use serde::Serialize;
 
@@ -26,6 +25,7 @@ use super::patch::Patch;
 use super::read_your_writes::{Read, Sent};
 use super::request::{Address, Failure, Request, is_missing_object, is_path_segment};
 use super::selection::Part;
+use crate::transport::AnswerBody;
 
 /// A client of one kind in one form: typed, dynamic, or metadata only.
 ///
@@ -177,7 +177,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         match self.client.send(request, || self.operation(task)).await {
             Ok(body) => {
                 let body = body.collect().await;
-                Ok(Some(body.map_err(|error| self.lost(task, error.into()))?.to_bytes()))
+                Ok(Some(body.map_err(|error| self.lost(task, error))?.to_bytes()))
             }
             Err(Failure::Status(status, _)) if is_missing_object(&status, key) => Ok(None),
             Err(failure) => Err(failure.into_error(self.operation(task))),
@@ -294,7 +294,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         Ok(items)
     }
 
-    async fn ask_list(&self, task: Task<'_>, address: Address) -> Result<Body, ClientError> {
+    async fn ask_list(&self, task: Task<'_>, address: Address) -> Result<AnswerBody, ClientError> {
         let accept = match self.kind().form() {
             Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
             _ => "application/json",
@@ -307,13 +307,13 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     async fn items(
         &self,
         task: Task<'_>,
-        body: Body,
+        body: AnswerBody,
         decode: impl Fn(&[u8], &mut Vec<u8>) -> Result<Option<Arc<K>>, ClientError>,
     ) -> Result<Vec<Arc<K>>, ClientError> {
         let mut chunks = body.into_data_stream();
         let (mut reader, mut scratch, mut items) = (ListReader::new(), Vec::new(), Vec::new());
         while let Some(chunk) = chunks.next().await {
-            reader.push(chunk.map_err(|error| self.lost(task, error.into()))?);
+            reader.push(chunk.map_err(|error| self.lost(task, error))?);
             while let Some(item) = reader.next_item().map_err(|error| self.unreadable(task, &error))? {
                 items.extend(decode(item, &mut scratch)?);
             }
@@ -396,7 +396,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         task.verb == Verb::Apply || !is_cached || !self.binding.selection.drops_managed_fields(namespace)
     }
 
-    pub(super) async fn send(&self, task: Task<'_>, request: Request) -> Result<Body, ClientError> {
+    pub(super) async fn send(&self, task: Task<'_>, request: Request) -> Result<AnswerBody, ClientError> {
         let sent = self.client.send(request, || self.operation(task)).await;
         sent.map_err(|failure| failure.into_error(self.operation(task)))
     }
@@ -408,7 +408,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         request: Request,
     ) -> Result<Bytes, ClientError> {
         let body = self.send(task, request).await?.collect().await;
-        Ok(body.map_err(|error| self.lost(task, error.into()))?.to_bytes())
+        Ok(body.map_err(|error| self.lost(task, error))?.to_bytes())
     }
 
     pub(super) fn decode(&self, task: Task<'_>, bytes: &[u8]) -> Result<K, ClientError> {

@@ -15,6 +15,7 @@ use kube::core::{ApiResource, Status};
 use super::error::{ClientError, Operation};
 use super::options::Options;
 use crate::BoxError;
+use crate::transport::{AnswerBody, Route};
 
 /// Of an answer that is an error, no more than this is quoted if it is no status.
 const QUOTED: usize = 256;
@@ -118,7 +119,7 @@ pub(super) struct Request {
 /// The answer to a request that succeeded.
 pub(super) struct Answer {
     pub(super) warnings: Vec<String>,
-    pub(super) body: Body,
+    pub(super) body: AnswerBody,
 }
 
 /// Why there is no answer, or not a good one.
@@ -128,7 +129,7 @@ pub(super) enum Failure {
 }
 
 impl Request {
-    pub(super) async fn send(self, kube: &kube::Client) -> Result<Answer, Failure> {
+    pub(super) async fn send(self, route: &Route) -> Result<Answer, Failure> {
         let mut request =
             http::Request::builder().method(self.method).uri(self.address.text).header(ACCEPT, self.accept);
         if !self.content_type.is_empty() {
@@ -136,11 +137,16 @@ impl Request {
         }
         let request =
             request.body(Body::from(self.body)).map_err(|error| Failure::Transport(error.into()))?;
-        let response = match kube.send(request).await {
+        let response = match route.send(request).await {
             Ok(response) => response,
             // Layers of the client may have read an error already.
-            Err(kube::Error::Api(status)) => return Err(Failure::Status(status, Vec::new())),
-            Err(error) => return Err(Failure::Transport(error.into())),
+            Err(error) => match error.downcast::<kube::Error>() {
+                Ok(error) => match *error {
+                    kube::Error::Api(status) => return Err(Failure::Status(status, Vec::new())),
+                    error => return Err(Failure::Transport(error.into())),
+                },
+                Err(error) => return Err(Failure::Transport(error)),
+            },
         };
         let warnings = warnings(response.headers());
         if response.status().is_success() {
@@ -152,7 +158,7 @@ impl Request {
 }
 
 /// What an answer says that is not a success. Not everything on the way to a server speaks its language.
-async fn read_status(response: Response<Body>) -> Result<Status, BoxError> {
+async fn read_status(response: Response<AnswerBody>) -> Result<Status, BoxError> {
     let code = response.status();
     let body = response.into_body().collect().await?.to_bytes();
     let mut status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| {

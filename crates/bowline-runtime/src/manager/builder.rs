@@ -222,7 +222,7 @@ impl ManagerBuilder {
         let clock = self.spawner.clock().clone();
         let ways = self.connection.make(&clock, &self.metrics)?;
         let scope = self.spawner.scope("manager");
-        let mut cluster = Cluster::builder(&scope.spawner(), ways.kube.clone()).span(self.span);
+        let mut cluster = Cluster::builder(&scope.spawner(), ways.route.clone()).span(self.span);
         let mut elector = None;
         if let Some(election) = self.election {
             let mut candidate: Elector = election.build(ways.lease.clone(), &clock)?;

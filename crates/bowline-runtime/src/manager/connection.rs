@@ -5,7 +5,7 @@ use kube::Config;
 
 use crate::Metrics;
 use crate::leader_election::Fence;
-use crate::transport::{Transport, TransportError, TransportOptions};
+use crate::transport::{Route, Transport, TransportError, TransportOptions};
 
 /// How a manager comes to its API server: from a [`Config`], by transports of its own, or through a client that is there
 /// already.
@@ -25,7 +25,7 @@ enum Way {
 
 /// The ways, made.
 pub(super) struct Ways {
-    pub(super) kube: kube::Client,
+    pub(super) route: Route,
     pub(super) lease: kube::Client,
     way: Made,
 }
@@ -49,19 +49,21 @@ impl Connection {
                 let options = options.metrics(metrics);
                 let transport = Transport::new(&config, &options)?;
                 let lease = Transport::new(&config, &options)?.client();
-                Ok(Ways { kube: transport.client(), lease, way: Made::Transport(transport) })
+                Ok(Ways { route: (&transport).into(), lease, way: Made::Transport(transport) })
             }
-            Way::Given(kube) => Ok(Ways { kube: kube.clone(), lease: kube.clone(), way: Made::Given(kube) }),
+            Way::Given(kube) => {
+                Ok(Ways { route: kube.clone().into(), lease: kube.clone(), way: Made::Given(kube) })
+            }
         }
     }
 }
 
 impl Ways {
-    /// A client whose writes pass only while the fence is open.
-    pub(super) fn fenced(&self, fence: &Fence) -> kube::Client {
+    /// The way of a client whose writes pass only while the fence is open.
+    pub(super) fn fenced(&self, fence: &Fence) -> Route {
         match &self.way {
-            Made::Transport(transport) => transport.fenced_client(fence),
-            Made::Given(kube) => fence.client(kube.clone()),
+            Made::Transport(transport) => transport.fenced_route(fence),
+            Made::Given(kube) => fence.client(kube.clone()).into(),
         }
     }
 }

@@ -228,7 +228,7 @@ impl Inner {
     pub(super) fn connect(&self, connection: Connection) -> Result<ClusterBuilder, ManagerError> {
         let metrics = self.cluster.metrics();
         let ways = connection.make(self.clock(), metrics)?;
-        let builder = Cluster::builder(&self.scope.spawner(), ways.kube.clone());
+        let builder = Cluster::builder(&self.scope.spawner(), ways.route.clone());
         let builder = builder.metrics(metrics.clone()).span(self.cluster.span().clone());
         Ok(match &self.elector {
             Some(elector) => builder.fenced(ways.fenced(elector.fence())),

@@ -22,7 +22,7 @@ const LATE: Duration = Duration::from_secs(2);
 
 /// Config maps as somebody sees them who expects numbers in them: those with texts cannot be read.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-struct Numbers {
+pub(crate) struct Numbers {
     metadata: ObjectMeta,
     data: Option<BTreeMap<String, u64>>,
 }

@@ -11,7 +11,7 @@ use kube::Client;
 use super::server::{Act, Server};
 use super::{busy, get, ok, send, text};
 
-fn candidate(clock: &Clock) -> Elector {
+pub(super) fn candidate(clock: &Clock) -> Elector {
     let server = ApiServer::builder().clock(clock.clone()).build().expect("defaults are valid");
     let election = LeaderElection::new("default", "operator").identity("a");
     election.build(Client::new(server, "default"), clock).expect("defaults are valid")

@@ -5,6 +5,7 @@ mod fence;
 mod limits;
 mod plane;
 mod proxy;
+mod route;
 mod server;
 
 use std::time::Duration;
