@@ -6,7 +6,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant};
@@ -115,8 +115,8 @@ impl Connector {
         };
         let io = Io { stream, failure: None };
         let (sender, driver) = http1::Builder::new().max_buf_size(READ).handshake(io).await?;
-        let driver = Box::pin(driver.with_upgrades());
-        Ok(Connection { sender, driver, may_rest, since: self.clock.now() })
+        let driver: Driver = Box::pin(driver.with_upgrades());
+        Ok(Connection { sender, driver: Some(driver), may_rest, since: self.clock.now() })
     }
 }
 
@@ -128,10 +128,22 @@ fn server_name(config: &kube::Config) -> Result<ServerName<'static>, TransportEr
     ServerName::try_from(name.to_owned()).map_err(|_| TransportError::ServerName(name.to_owned()))
 }
 
+type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+
+/// Has a driver do what there is to do. Ready when it is over.
+fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) -> Poll<()> {
+    if let Some(driving) = driver {
+        ready!(driving.as_mut().poll(cx)).ok();
+        *driver = None;
+    }
+    Poll::Ready(())
+}
+
 /// A connection that carries one request at a time.
 pub(super) struct Connection {
     sender: http1::SendRequest<Body>,
-    driver: Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>,
+    /// Nothing when it is closed, or speaks another protocol.
+    driver: Option<Driver>,
     /// Whether the answer may be a list.
     may_rest: Arc<AtomicBool>,
     /// When it was made, or used last.
@@ -150,7 +162,7 @@ impl Connection {
     /// Whether it can carry another request, as far as can be known without sending one. Nobody is woken when this changes.
     pub(super) fn is_ready(&mut self) -> bool {
         let mut unwoken = Context::from_waker(Waker::noop());
-        let is_open = self.driver.as_mut().poll(&mut unwoken).is_pending();
+        let is_open = drive(&mut self.driver, &mut unwoken).is_pending();
         is_open && matches!(self.sender.poll_ready(&mut unwoken), Poll::Ready(Ok(())))
     }
 
@@ -163,17 +175,14 @@ impl Connection {
         // A task that had its turn would be told so by the waker that it polls this with, which is none.
         let answer = tokio::task::unconstrained(self.sender.try_send_request(request));
         let mut answer = std::pin::pin!(answer);
-        let mut is_open = true;
         poll_fn(|cx| {
             // Only what drives the connection brings the answer, and that is done here: with its own waker, a task would be
             // woken by itself, and another thread to run it.
             let mut unwoken = Context::from_waker(Waker::noop());
-            if is_open {
-                if let Poll::Ready(answer) = answer.as_mut().poll(&mut unwoken) {
-                    return Poll::Ready(answer);
-                }
-                is_open = self.driver.as_mut().poll(cx).is_pending();
+            if let Poll::Ready(answer) = answer.as_mut().poll(&mut unwoken) {
+                return Poll::Ready(answer);
             }
+            let is_open = drive(&mut self.driver, cx).is_pending();
             answer.as_mut().poll(if is_open { &mut unwoken } else { cx })
         })
         .await
@@ -181,7 +190,7 @@ impl Connection {
 
     /// Does what there is to do. Ready when it is closed.
     pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.driver.as_mut().poll(cx).map(drop)
+        drive(&mut self.driver, cx)
     }
 }
 

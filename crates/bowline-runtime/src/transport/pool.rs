@@ -147,7 +147,7 @@ impl Pool {
     ) -> Response<Answer> {
         let (head, body) = response.into_parts();
         let mut connection = if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            // It becomes whoever takes the upgrade's, as soon as it is driven once more.
+            // It is whoever takes the upgrade's, or becomes it when it is driven once more.
             let is_http = connection.is_ready();
             tracing::debug!(is_http, "a connection speaks another protocol now");
             None

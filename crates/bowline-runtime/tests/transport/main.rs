@@ -18,6 +18,7 @@ use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use server::{Act, Server, answer, chunk};
+use tokio::io::AsyncReadExt as _;
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -49,6 +50,23 @@ async fn a_read_is_sent_again_when_the_connection_broke_before_the_answer() {
     assert_eq!(text(response).await, "fine");
     let line = "GET /api/v1/pods HTTP/1.1".to_owned();
     assert_eq!(server.lines(), [(1, line.clone()), (2, line.clone()), (3, line)]);
+}
+
+#[tokio::test]
+async fn who_asks_for_another_protocol_gets_the_connection() {
+    let head = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n";
+    let server = Server::start([Act::Say(format!("{head}hello")), ok()]).await;
+    let client = server.client();
+    let request = Request::get("/exec").header("connection", "upgrade").header("upgrade", "other");
+    let response = client.send(request.body(Body::empty()).unwrap()).await.unwrap();
+    assert_eq!(response.status(), 101);
+    let mut upgraded = hyper_util::rt::TokioIo::new(hyper::upgrade::on(response).await.unwrap());
+    let mut bytes = [0; 5];
+    upgraded.read_exact(&mut bytes).await.unwrap();
+    assert_eq!(&bytes, b"hello");
+    // It is nobody else's.
+    assert_eq!(text(get(&client, "/b").await.unwrap()).await, "fine");
+    assert_eq!(server.lines()[1].0, 2);
 }
 
 #[tokio::test(start_paused = true)]
