@@ -21,6 +21,7 @@ use crate::delta_fifo::{Delta, DeltaFifo, Replaced};
 use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, WatchOptions};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
+use crate::set_aside::SetAside;
 use bowline_machinery::ObjectKey;
 pub(crate) use decoder::{Decoded, Decoder, Transform};
 use decoder::{Late, Listed, Whole};
@@ -474,8 +475,12 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let Whole { kept, items, unreadable } = listed.finish(late).await?;
         // What is set aside later is not to be forgotten when this list is applied: it is forgotten here.
         let keys: BTreeSet<_> = unreadable.iter().map(|object| &object.key).collect();
+        let decoder = &self.decoder;
+        // What is known in that very version was set aside by who wanted more of it. Had it changed, it would have been taken
+        // down when it was decoded.
+        let is_known = |object: &SetAside| decoder.is_known(&object.key, &object.resource_version);
         let is_there = |key: &ObjectKey| !self.namespaces.contains(key) || keys.contains(key);
-        self.decoder.shelf.retain(is_there);
+        decoder.shelf.retain(|object| is_there(&object.key) || is_known(object));
         self.version = Some(resource_version.clone());
         let replaced =
             Delta::Replaced(Replaced { part: self.part, kept, items, unreadable, resource_version });

@@ -9,7 +9,8 @@ use bowline_machinery::ObjectKey;
 /// So many are remembered by name; the rest is only counted.
 const MOST: usize = 1000;
 
-/// An object that could not be read, and is not in the cache, or is there as it was when it last could be read.
+/// An object that could not be read, and is not in the cache, or is there as it was when it last could be read. One that is
+/// cached packed is there as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SetAside {
@@ -55,9 +56,14 @@ impl Shelf {
         self.len.store(objects.len(), Ordering::Relaxed);
     }
 
-    pub(crate) fn retain(&self, mut keep: impl FnMut(&ObjectKey) -> bool) {
+    /// Whether an object is set aside in this version.
+    pub(crate) fn has(&self, key: &ObjectKey, version: &str) -> bool {
+        !self.is_empty() && self.lock().get(key).is_some_and(|object| object.resource_version == version)
+    }
+
+    pub(crate) fn retain(&self, mut keep: impl FnMut(&SetAside) -> bool) {
         let mut objects = self.lock();
-        objects.retain(|key, _| keep(key));
+        objects.retain(|_, object| keep(object));
         self.len.store(objects.len(), Ordering::Relaxed);
     }
 

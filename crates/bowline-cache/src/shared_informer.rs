@@ -375,11 +375,19 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
-    /// Sets an object aside that it has, because it turned out that it cannot be read whole: of some forms that is not known
-    /// before somebody wants more of it than the informer does. Until it changes, this is said and logged once.
+    /// Sets an object aside that it has in this version, because it turned out that it cannot be read whole: of some forms that
+    /// is not known before somebody wants more of it than the informer does, and is as whoever that is wants it. Until the
+    /// object changes, this counts and is logged once.
     pub fn put_aside(&self, object: &K, problem: &str) {
-        let version = object.meta().resource_version.as_deref().unwrap_or_default();
-        self.shared.decoder.set_aside(Some(&object_key(object)), version, problem);
+        let key = object_key(object);
+        let is_same = |known: &K| {
+            known.meta().uid == object.meta().uid
+                && known.meta().resource_version == object.meta().resource_version
+        };
+        if self.shared.indexer.get(&key).is_some_and(|known| is_same(&known)) {
+            let version = object.meta().resource_version.as_deref().unwrap_or_default();
+            self.shared.decoder.put_aside(&key, version, problem);
+        }
     }
 
     /// The objects that cannot be read now. Of very many, some are only counted in [`Stats`].

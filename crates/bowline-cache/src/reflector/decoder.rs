@@ -174,7 +174,20 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         }
     }
 
-    pub(crate) fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
+    /// Sets an object aside that is known, unless it is already.
+    pub(crate) fn put_aside(&self, key: &ObjectKey, version: &str, error: &str) {
+        if !self.shelf.has(key, version) {
+            self.set_aside(Some(key), version, error);
+        }
+    }
+
+    /// Whether an object is known in this version.
+    pub(super) fn is_known(&self, key: &ObjectKey, version: &str) -> bool {
+        let known = self.indexer.get(key);
+        known.is_some_and(|known| known.meta().resource_version.as_deref() == Some(version))
+    }
+
+    fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
         self.metrics.set_aside();
         if self.shelf.put(key, version, error) {
             let object = key.map_or_else(|| "an object".to_owned(), ToString::to_string);

@@ -156,6 +156,40 @@ fn a_list_forgets_bad_objects_that_are_gone() {
 }
 
 #[test]
+fn what_a_reader_finds_bad_is_set_aside_until_it_changes() {
+    Lab::run(8, |lab| async move {
+        let again = Answer::Open(vec![
+            [added("a", 1, 1, "1"), added("b", 1, 4, "2"), added("c", 1, 3, "1"), initial_end(9)].concat(),
+        ]);
+        let (sender, script) = live(&lab, vec![again]);
+        let informer = lab.informer(&script);
+        informer.start();
+        let all = [added("a", 1, 1, "1"), added("b", 1, 2, "1"), added("c", 1, 3, "1"), initial_end(3)];
+        sender.unbounded_send(all.concat()).unwrap();
+        informer.synced().await;
+        let found: Vec<_> = ["a", "b", "c"]
+            .map(|name| informer.indexer().get_in("default", name).expect("it is there"))
+            .into();
+        // However often it is read.
+        for object in found.iter().take(2).chain(found.iter().take(2)) {
+            informer.put_aside(object, "it is not as it should be");
+        }
+        assert_eq!(aside(&informer), ["default/a@1", "default/b@2"]);
+        assert_eq!(informer.stats().set_aside_total, 2);
+        assert_eq!(informer.set_aside()[0].error, "it is not as it should be");
+        // Another list, in which one of them is another version.
+        sender.unbounded_send(error(410, "Expired")).unwrap();
+        lab.until("it is listed again", || values(&informer)["b"] == "2").await;
+        assert_eq!(aside(&informer), ["default/a@1"]);
+        // Whoever comes late with what it was is not heard.
+        informer.put_aside(&found[1], "it was not as it should be");
+        informer.indexer().delete(&ObjectKey::new("default", "c"));
+        informer.put_aside(&found[2], "it was not as it should be");
+        assert_eq!(aside(&informer), ["default/a@1"]);
+    });
+}
+
+#[test]
 fn a_bad_object_right_behind_a_list_stays_set_aside() {
     Lab::run(5, |lab| async move {
         let (sender, script) = live(&lab, Vec::new());
