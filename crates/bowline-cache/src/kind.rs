@@ -147,6 +147,12 @@ impl<K> Kind<K> {
         &self.resource
     }
 
+    /// What it is called, whatever its form: `deployments.apps/v1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        shown(&self.resource)
+    }
+
     /// Whether its objects are in namespaces.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {
@@ -188,9 +194,11 @@ impl<K: Resource> Kind<K> {
     /// Makes an object of one of this kind that is packed.
     ///
     /// # Errors
-    /// When it is not as this kind's objects are.
+    /// When it is of another kind or version, or not as this kind's objects are.
     pub fn unpack(&self, packed: &Packed) -> Result<K, DecodeError> {
-        packed.unpack_with(|rest| (self.decode)(&self.resource, rest, true, &mut Vec::new()))
+        let ApiResource { api_version, kind, .. } = &*self.resource;
+        packed
+            .unpack_as((api_version, kind), |rest| (self.decode)(&self.resource, rest, true, &mut Vec::new()))
     }
 
     /// Makes an object of its bytes. `scratch` is room to work in, worth keeping from one call to the next.

@@ -16,14 +16,14 @@ use crate::kind::{DecodeError, shown, without_texts};
 
 /// An object of which the metadata is decoded, and the rest is kept as JSON until somebody [unpacks](Self::unpack) it.
 ///
-/// A typed object takes several times the memory of its JSON: a Deployment with one container 6.8 KB instead of 1.9 KB,
-/// most of it room for fields that it does not have. Packed, each object costs what it says, and each read costs decoding
-/// it: some microseconds, about as much as the copy that controller-runtime's client makes of each object it reads. So it is
-/// for kinds of which there are many and of which each is read now and then: children that an operator owns, rather than what
-/// it lists all the time.
+/// A typed object takes several times the memory of its JSON, most of it room for fields that it does not have. Packed, each
+/// object costs what it says, and each read costs decoding it: some microseconds. So it is for kinds of which there are many
+/// and of which each is read now and then: children that an operator owns, rather than what it lists all the time.
 ///
 /// Handlers and predicates see the metadata, and unpack the object if they need more of it. What an object is like beyond
-/// its metadata is found out when it is unpacked: one that is no `K` is an error then.
+/// its metadata is found out when it is unpacked: one that is no `K` is an error then. Transforms and indexes of a cache are
+/// those of the packed form, `KindOptions::new(Kind::packed::<K>())`, and see the same; those of the typed form are for typed
+/// objects.
 ///
 /// ```
 /// use bowline_cache::{Kind, Packed};
@@ -81,17 +81,19 @@ impl Packed {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let resource = &self.resource;
-        if K::kind(&()) != resource.kind || K::group(&()) != resource.group {
-            return Err(self.failure(&format!("it is unpacked as a {}", K::kind(&()))));
-        }
-        self.unpack_with(|rest| decode(PhantomData, rest, true, &mut Vec::new()))
+        let wanted = (&*K::api_version(&()), &*K::kind(&()));
+        self.unpack_as(wanted, |rest| decode(PhantomData, rest, true, &mut Vec::new()))
     }
 
-    pub(crate) fn unpack_with<K: Resource>(
+    /// Decodes it as an object of an API version and kind, which have to be its own: its JSON does not always say them.
+    pub(crate) fn unpack_as<K: Resource>(
         &self,
+        (api_version, kind): (&str, &str),
         decode: impl FnOnce(&[u8]) -> serde_json::Result<K>,
     ) -> Result<K, DecodeError> {
+        if api_version != self.resource.api_version || kind != self.resource.kind {
+            return Err(self.failure(&format!("it is unpacked as a {kind} of {api_version}")));
+        }
         let mut object = decode(&self.rest).map_err(|error| self.failure(&error.to_string()))?;
         object.meta_mut().clone_from(&self.metadata);
         Ok(object)
@@ -174,6 +176,10 @@ mod tests {
         })
     }
 
+    fn resource() -> ApiResource {
+        ApiResource::erase::<Deployment>(&())
+    }
+
     fn pack(object: &Value, keep_managed_fields: bool) -> Result<Packed, DecodeError> {
         let text = object.to_string();
         Kind::packed::<Deployment>().decode(text.as_bytes(), keep_managed_fields, &mut Vec::new())
@@ -195,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_packed_object_can_be_had_as_a_tree() {
-        let dynamic = Kind::dynamic(ApiResource::erase::<Deployment>(&()), true);
+        let dynamic = Kind::dynamic(resource(), true);
         let mut expected = deployment();
         expected["metadata"].as_object_mut().unwrap().remove("managedFields");
         let unpacked = dynamic.unpack(&pack(&deployment(), false).unwrap()).unwrap();
@@ -214,7 +220,11 @@ mod tests {
     fn another_kind_or_a_wrong_field_is_an_error_that_names_the_object() {
         let packed = pack(&deployment(), false).unwrap();
         let error = packed.unpack::<Pod>().unwrap_err().to_string();
-        assert_eq!(error, "deployments.apps/v1: b/a cannot be decoded: it is unpacked as a Pod");
+        assert_eq!(error, "deployments.apps/v1: b/a cannot be decoded: it is unpacked as a Pod of v1");
+        let older =
+            ApiResource { version: "v1beta1".into(), api_version: "apps/v1beta1".into(), ..resource() };
+        let error = Kind::dynamic(older, true).unpack(&packed).unwrap_err().to_string();
+        assert!(error.ends_with("it is unpacked as a Deployment of apps/v1beta1"), "{error}");
         let mut wrong = deployment();
         wrong["spec"]["replicas"] = "three".into();
         let error = pack(&wrong, false).unwrap().unpack::<Deployment>().unwrap_err().to_string();

@@ -194,7 +194,7 @@ impl Client {
         }
     }
 
-    /// Whether reads of a kind in its form come from the cache.
+    /// Whether reads of a kind in its form come from the cache. Typed ones do, too, if it is declared packed.
     #[must_use]
     pub fn is_cached<K: Resource + Send + Sync + 'static>(&self, kind: &Kind<K>) -> bool {
         self.is_read_from_cache(&self.shared.bindings.of(kind))
@@ -345,7 +345,6 @@ impl Client {
         client
     }
 
-    /// The cache, if reads of a kind come from there.
     /// Whether reads of a kind come from the cache: in its form, or packed.
     fn is_read_from_cache<K>(&self, binding: &Binding<K>) -> bool {
         let packed = || self.shared.bindings.packed(&binding.kind);
@@ -354,6 +353,7 @@ impl Client {
                 && packed().is_some_and(|packed| self.cache_for(&packed).is_some())
     }
 
+    /// The cache, if reads of a kind in its form come from there.
     fn cache_for<K>(&self, binding: &Binding<K>) -> Option<&InformerCache> {
         self.shared.cache.as_ref().filter(|_| !self.options.is_live && binding.reader().is_some())
     }

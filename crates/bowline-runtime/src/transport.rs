@@ -1,6 +1,7 @@
 //! The way to an API server: connections, what is sent again and what is not, and how long an answer may take.
 //!
-//! It makes a [`kube::Client`] that is used like any other. What differs from kube's own:
+//! It makes a [`kube::Client`] that is used like any other, and is a [`Route`] for clients and clusters, without that client's
+//! queue. What differs from kube's own:
 //! - a request is sent again only when that is safe: one that reads, when the connection broke before there was an
 //!   answer, and any other when the server said that it is too busy and when to come again. kube sends a POST again up to
 //!   15 times;
@@ -127,6 +128,9 @@ impl Transport {
     }
 
     /// The way of such a client, for what is made of a [`Route`].
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
     #[must_use]
     pub fn fenced_route(&self, fence: &Fence) -> Route {
         self.route(Some(fence))

@@ -446,9 +446,17 @@ mod tests {
         }
 
         #[test]
+        fn any_object_without_metadata_has_an_empty_one_and_all_else(mut object in object()) {
+            let cut: Value = serde_json::from_slice(&without_metadata(text(&object).as_bytes())).unwrap();
+            object["metadata"] = json!({});
+            prop_assert_eq!(cut, object);
+        }
+
+        #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = Identity::read(&bytes);
             without_managed_fields(&bytes, &mut Vec::new());
+            without_metadata(&bytes);
         }
 
         #[test]

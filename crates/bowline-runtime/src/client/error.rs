@@ -63,7 +63,7 @@ pub enum ClientError {
         #[source]
         source: BoxError,
     },
-    /// The server answered something that cannot be read. A write was done.
+    /// The server answered something that cannot be read, or the cache has it packed. A write was done.
     #[error("{operation}: the answer cannot be read: {problem}")]
     Answer {
         /// What was to be done.

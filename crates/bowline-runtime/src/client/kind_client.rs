@@ -27,9 +27,10 @@ use super::request::{Address, Failure, Request, is_missing_object, is_path_segme
 use super::selection::Part;
 use crate::transport::AnswerBody;
 
-/// A client of one kind in one form: typed, dynamic, or metadata only.
+/// A client of one kind in one form: typed, dynamic, metadata only, or packed.
 ///
-/// Of the metadata alone, nothing can be created, updated or applied: patch it. A clone is the same client.
+/// Of the metadata alone, nothing can be created, updated or applied: patch it. Nor can a packed object: unpack it. A clone is
+/// the same client.
 pub struct KindClient<K> {
     pub(super) client: Client,
     pub(super) binding: Arc<Binding<K>>,
@@ -191,6 +192,11 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     pub async fn list(&self, query: &ListQuery) -> Result<Vec<Arc<K>>, ClientError> {
         let task = Task { verb: Verb::List, key: None, subresource: None };
         let namespace = self.namespace_of_list(task, query)?;
+        if !query.field_selector().is_everything() && self.client.is_read_from_cache(&self.binding) {
+            let fields = query.field_selector().to_string();
+            let error = CacheError::Fields { kind: self.kind().to_string(), fields };
+            return Err(self.uncached(task, error));
+        }
         if let Some(cache) = self.client.cache_for(&self.binding) {
             let informer = self.readable(task, cache, namespace.as_deref()).await?;
             return self.list_current(task, &informer, query, namespace.as_deref()).await;
@@ -220,11 +226,6 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         query: &ListQuery,
         namespace: Option<&str>,
     ) -> Result<Vec<Arc<K>>, ClientError> {
-        if !query.field_selector().is_everything() {
-            let fields = query.field_selector().to_string();
-            let error = CacheError::Fields { kind: self.kind().to_string(), fields };
-            return Err(self.uncached(task, error));
-        }
         let found = if self.is_current(informer, Read::All(namespace)).await {
             query.run(informer.indexer(), namespace)
         } else {
@@ -493,7 +494,12 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     pub(super) fn operation(&self, task: Task<'_>) -> Operation {
         Operation {
             verb: task.verb,
-            kind: self.kind().to_string(),
+            // Whoever reads typed objects need not know that they are cached packed.
+            kind: if self.kind().form() == Form::Packed {
+                self.kind().name()
+            } else {
+                self.kind().to_string()
+            },
             key: task.key.cloned(),
             subresource: task.subresource.map(str::to_owned),
         }

@@ -27,7 +27,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// # What it guarantees
 /// Reads are not fenced. A write passes only during the term in which it was begun: when the fence was closed meanwhile, it
 /// does not help that it is open again. There are two ways to have a fenced client:
-/// - [`Transport::fenced_client`](crate::transport::Transport::fenced_client) checks the fence whenever a request goes on:
+/// - [`Transport::fenced_client`](crate::transport::Transport::fenced_client), or a client over
+///   [`Transport::fenced_route`](crate::transport::Transport::fenced_route), checks the fence whenever a request goes on:
 ///   when it is begun, each time that it is sent again, and after each wait on the way, for credentials, for a connection,
 ///   for the pause that a server asked for. Nothing happens between the last check and the system call that sends.
 /// - [`client`](Self::client) is for clients that others made, as those of tests. It checks when a request is begun and

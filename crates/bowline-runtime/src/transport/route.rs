@@ -19,6 +19,9 @@ use crate::BoxError;
 /// Either is what clients, clusters and managers are made of: `Cluster::new(&spawner, kube)` or `Cluster::new(&spawner,
 /// &transport)`. Over a transport the way is shorter. A [`kube::Client`] has a queue in front of it and a task that empties
 /// it, so that each request waits for that task to run, and for another thread to wake up if it comes to that.
+///
+/// # Panics
+/// Made of a [`Transport`], outside of a tokio runtime.
 #[derive(Clone)]
 pub struct Route {
     kube: kube::Client,

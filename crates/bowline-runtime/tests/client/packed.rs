@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_cache::{CacheOptions, Kind, ListQuery, Settings};
-use bowline_machinery::LabelSelector;
+use bowline_machinery::{FieldSelector, LabelSelector};
 use bowline_runtime::{ClientError, Cluster, ClusterBuilder};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
@@ -50,6 +50,37 @@ fn typed_reads_ask_nobody() {
         client.of::<DynamicObject>(&dynamic).get(&key("a")).await.unwrap();
         client.live().get::<ConfigMap>(&key("a")).await.unwrap();
         assert_eq!(world.asked(), ["get configmaps a"; 2]);
+    });
+}
+
+#[test]
+fn a_list_by_fields_is_refused_before_anything_is_waited_for() {
+    World::run(|world| async move {
+        let by_field = everything().fields(FieldSelector::parse("metadata.name=a").unwrap());
+        // Nothing is started, and would be waited for.
+        let typed = Cluster::builder(&world.spawner(), world.kube.clone()).cached::<ConfigMap>();
+        let packed =
+            Cluster::builder(&world.spawner(), world.kube.clone()).cached_kind(Kind::packed::<ConfigMap>());
+        for cluster in [typed.build().unwrap(), packed.build().unwrap()] {
+            let error = cluster.client().list::<ConfigMap>(&by_field).await.unwrap_err().to_string();
+            assert!(
+                error.starts_with("list configmaps (v1)") && error.contains("metadata.name=a"),
+                "{error}"
+            );
+        }
+        assert_eq!(world.asked(), [""; 0]);
+    });
+}
+
+#[test]
+fn an_error_does_not_tell_how_a_kind_is_cached() {
+    World::run(|world| async move {
+        let cluster = Cluster::builder(&world.spawner(), world.kube.clone())
+            .cached_kind(Kind::packed::<ConfigMap>())
+            .build()
+            .unwrap();
+        let error = cluster.client().get::<ConfigMap>(&key("a")).await.unwrap_err();
+        assert!(error.to_string().starts_with("get configmaps (v1) default/a: "), "{error}");
     });
 }
 
