@@ -475,12 +475,15 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         let Whole { kept, items, unreadable } = listed.finish(late).await?;
         // What is set aside later is not to be forgotten when this list is applied: it is forgotten here.
         let keys: BTreeSet<_> = unreadable.iter().map(|object| &object.key).collect();
-        let decoder = &self.decoder;
-        // What is known in that very version was set aside by who wanted more of it. Had it changed, it would have been taken
-        // down when it was decoded.
-        let is_known = |object: &SetAside| decoder.is_known(&object.key, &object.resource_version);
+        // What the list has as it is known was set aside by who wanted more of it.
+        let is_kept = |object: &SetAside| {
+            let known = self.decoder.indexer.get(&object.key);
+            let is_it =
+                |known: &Arc<K>| known.meta().resource_version.as_ref() == Some(&object.resource_version);
+            kept.as_ref().zip(known.filter(is_it)).is_some_and(|(kept, known)| kept.has(&known))
+        };
         let is_there = |key: &ObjectKey| !self.namespaces.contains(key) || keys.contains(key);
-        decoder.shelf.retain(|object| is_there(&object.key) || is_known(object));
+        self.decoder.shelf.retain(|object| is_there(&object.key) || is_kept(object));
         self.version = Some(resource_version.clone());
         let replaced =
             Delta::Replaced(Replaced { part: self.part, kept, items, unreadable, resource_version });

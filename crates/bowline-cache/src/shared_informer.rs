@@ -35,7 +35,7 @@ use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
 use crate::reflector::{Decoded, Decoder, ErrorHook, Health, Phase, Reflector, Settings};
 use crate::set_aside::SetAside;
-use applying::Applying;
+use applying::{Applying, is_same};
 use bowline_machinery::ObjectKey;
 pub use builder::{InformerBuilder, InformerError};
 pub use status::{InformerStatus, PartStatus};
@@ -380,11 +380,7 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
     /// object changes, this counts and is logged once.
     pub fn put_aside(&self, object: &K, problem: &str) {
         let key = object_key(object);
-        let is_same = |known: &K| {
-            known.meta().uid == object.meta().uid
-                && known.meta().resource_version == object.meta().resource_version
-        };
-        if self.shared.indexer.get(&key).is_some_and(|known| is_same(&known)) {
+        if self.shared.indexer.get(&key).is_some_and(|known| is_same(&*known, object)) {
             let version = object.meta().resource_version.as_deref().unwrap_or_default();
             self.shared.decoder.put_aside(&key, version, problem);
         }

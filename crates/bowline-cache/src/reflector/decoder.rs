@@ -181,12 +181,6 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         }
     }
 
-    /// Whether an object is known in this version.
-    pub(super) fn is_known(&self, key: &ObjectKey, version: &str) -> bool {
-        let known = self.indexer.get(key);
-        known.is_some_and(|known| known.meta().resource_version.as_deref() == Some(version))
-    }
-
     fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
         self.metrics.set_aside();
         if self.shelf.put(key, version, error) {

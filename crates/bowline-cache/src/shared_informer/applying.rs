@@ -156,7 +156,7 @@ fn is_another<K: Resource>(known: &K, object: &Unreadable) -> bool {
     matches!((&known.meta().uid, &object.uid), (Some(known), Some(uid)) if known != uid)
 }
 
-fn is_same<K: Resource>(old: &K, new: &K) -> bool {
+pub(super) fn is_same<K: Resource>(old: &K, new: &K) -> bool {
     old.meta().uid == new.meta().uid
         && old.meta().resource_version.is_some()
         && old.meta().resource_version == new.meta().resource_version

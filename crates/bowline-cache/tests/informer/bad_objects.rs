@@ -159,32 +159,33 @@ fn a_list_forgets_bad_objects_that_are_gone() {
 fn what_a_reader_finds_bad_is_set_aside_until_it_changes() {
     Lab::run(8, |lab| async move {
         let again = Answer::Open(vec![
-            [added("a", 1, 1, "1"), added("b", 1, 4, "2"), added("c", 1, 3, "1"), initial_end(9)].concat(),
+            [added("a", 1, 1, "1"), added("b", 1, 5, "2"), added("c", 1, 3, "1"), initial_end(9)].concat(),
         ]);
         let (sender, script) = live(&lab, vec![again]);
         let informer = lab.informer(&script);
         informer.start();
-        let all = [added("a", 1, 1, "1"), added("b", 1, 2, "1"), added("c", 1, 3, "1"), initial_end(3)];
-        sender.unbounded_send(all.concat()).unwrap();
+        let all =
+            ["a", "b", "c", "d"].into_iter().zip(1..).map(|(name, version)| added(name, 1, version, "1"));
+        sender.unbounded_send(all.chain([initial_end(4)]).collect::<String>()).unwrap();
         informer.synced().await;
-        let found: Vec<_> = ["a", "b", "c"]
+        let found: Vec<_> = ["a", "b", "d", "c"]
             .map(|name| informer.indexer().get_in("default", name).expect("it is there"))
             .into();
         // However often it is read.
-        for object in found.iter().take(2).chain(found.iter().take(2)) {
+        for object in found.iter().take(3).chain(found.iter().take(3)) {
             informer.put_aside(object, "it is not as it should be");
         }
-        assert_eq!(aside(&informer), ["default/a@1", "default/b@2"]);
-        assert_eq!(informer.stats().set_aside_total, 2);
+        assert_eq!(aside(&informer), ["default/a@1", "default/b@2", "default/d@4"]);
+        assert_eq!(informer.stats().set_aside_total, 3);
         assert_eq!(informer.set_aside()[0].error, "it is not as it should be");
-        // Another list, in which one of them is another version.
+        // Another list, in which one of them is another version, and one is not.
         sender.unbounded_send(error(410, "Expired")).unwrap();
         lab.until("it is listed again", || values(&informer)["b"] == "2").await;
         assert_eq!(aside(&informer), ["default/a@1"]);
         // Whoever comes late with what it was is not heard.
         informer.put_aside(&found[1], "it was not as it should be");
         informer.indexer().delete(&ObjectKey::new("default", "c"));
-        informer.put_aside(&found[2], "it was not as it should be");
+        informer.put_aside(&found[3], "it was not as it should be");
         assert_eq!(aside(&informer), ["default/a@1"]);
     });
 }
