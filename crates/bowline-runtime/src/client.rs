@@ -18,7 +18,7 @@ mod writes;
 use std::fmt;
 use std::sync::Arc;
 
-use bowline_cache::{Form, InformerCache, Kind, ListQuery, ObjectKey};
+use bowline_cache::{Form, InformerCache, Kind, ListQuery, ObjectKey, Packed};
 use bowline_clock::Clock;
 use bowline_machinery::GroupVersionKind;
 use kube::Resource;
@@ -347,10 +347,16 @@ impl Client {
 
     /// Whether reads of a kind come from the cache: in its form, or packed.
     fn is_read_from_cache<K>(&self, binding: &Binding<K>) -> bool {
-        let packed = || self.shared.bindings.packed(&binding.kind);
-        self.cache_for(binding).is_some()
-            || binding.kind.form() == Form::Typed
-                && packed().is_some_and(|packed| self.cache_for(&packed).is_some())
+        self.cache_for(binding).is_some() || self.packed_cache_for(binding).is_some()
+    }
+
+    /// The cache, if it has a typed kind packed, and how.
+    fn packed_cache_for<K>(&self, binding: &Binding<K>) -> Option<(&InformerCache, Arc<Binding<Packed>>)> {
+        if binding.kind.form() != Form::Typed {
+            return None;
+        }
+        let packed = self.shared.bindings.packed(&binding.kind)?;
+        Some((self.cache_for(&packed)?, packed))
     }
 
     /// The cache, if reads of a kind in its form come from there.

@@ -101,11 +101,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
 
     /// The client of the same kind, packed, if that is how it is cached.
     fn packed(&self) -> Option<(&InformerCache, KindClient<Packed>)> {
-        if self.kind().form() != Form::Typed {
-            return None;
-        }
-        let binding = self.client.shared.bindings.packed(self.kind())?;
-        let cache = self.client.cache_for(&binding)?;
+        let (cache, binding) = self.client.packed_cache_for(&self.binding)?;
         Some((cache, KindClient { client: self.client.clone(), binding }))
     }
 

@@ -336,9 +336,12 @@ mod tests {
             assert!(sending.as_mut().poll(&mut cx).is_pending());
             assert_eq!(wakes.count(), before, "nothing came yet");
             answer(&mut peer).await;
-            while wakes.count() == before {
-                tokio::task::yield_now().await;
-            }
+            let woken = async {
+                while wakes.count() == before {
+                    tokio::task::yield_now().await;
+                }
+            };
+            Clock::real().timeout(KEEPALIVE, woken).await.unwrap();
             let before = wakes.count();
             let Poll::Ready(Ok(answer)) = sending.as_mut().poll(&mut cx) else { panic!("no answer") };
             assert_eq!(answer.status(), 204);

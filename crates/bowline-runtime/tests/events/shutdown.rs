@@ -1,5 +1,6 @@
 //! The end of a broadcaster, and several sinks.
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +16,10 @@ struct Kept(Arc<Mutex<Vec<EventRecord>>>);
 impl Kept {
     fn notes(&self) -> Vec<String> {
         self.0.lock().expect("nobody panics with it").iter().map(|event| event.note.clone()).collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.lock().expect("nobody panics with it").iter().map(|event| event.name.clone()).collect()
     }
 }
 
@@ -153,7 +158,10 @@ fn each_sink_gets_each_event_and_none_waits_for_another() {
         assert_eq!(kept.notes().len(), 30, "nothing is gathered, nothing filtered");
         world.heal();
         world.pass(13).await;
-        assert_eq!(world.events().await[0].series.as_ref().unwrap().count, 30);
+        let event = world.events().await.remove(0);
+        assert_eq!(event.series.unwrap().count, 30);
+        assert_eq!(event.metadata.name, kept.names().first().cloned(), "an event has one name");
+        assert_eq!(kept.names().into_iter().collect::<BTreeSet<_>>().len(), 30, "and each its own");
         let counts = events.counts();
         assert_eq!(counts[0].0, "api");
         assert_eq!((counts[1].0.as_str(), counts[1].1.sent), ("kept", 30));
