@@ -31,7 +31,7 @@ use crate::{Action, BoxError, Cause, Outcome, Request, Triggers};
 const JITTER: f64 = 0.1;
 
 /// How long a worker goes on without a wait before it lets others have its thread, and for how many requests.
-const TURN: (Duration, u32) = (Duration::from_micros(500), 512);
+const TURN: (Duration, u32) = (Duration::from_millis(1), 1024);
 
 /// Works until the queue is shut down.
 pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execute: Arc<X>, bound: X::Bound) {

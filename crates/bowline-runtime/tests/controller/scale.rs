@@ -89,7 +89,7 @@ fn a_worker_with_much_to_do_lets_others_run() {
             longest = longest.max(now - before);
             before = now;
         }
-        assert!((1..=512).contains(&longest), "{longest} reconciles in one turn");
+        assert!((1..=1024).contains(&longest), "{longest} reconciles in one turn");
         world.settle().await;
     });
 }
