@@ -48,6 +48,17 @@ impl<T> Arena<T> {
         self.len == 0
     }
 
+    /// How many slots were in use since it was made or [cleared](Self::clear), at the most at once.
+    pub(crate) fn used(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Drops all values, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.cells.clear();
+        (self.free, self.len) = (None, 0);
+    }
+
     #[inline(always)]
     pub(crate) fn capacity(&self) -> usize {
         self.cells.capacity()

@@ -16,8 +16,12 @@ use crate::list::Link;
 use crate::ready::Ready;
 use crate::timings::{InProgress, Timings};
 
-/// An arena that grew beyond this many entries is given back once it is empty.
+/// An arena that grew beyond this many entries is given back once it is empty, unless a good part of it was needed since it
+/// last was: a queue that fills now and then would grow anew each time, under its lock.
 const KEPT_CAPACITY: usize = 1 << 14;
+
+/// One that grew beyond this many entries is given back in any case.
+const MOST_CAPACITY: usize = 1 << 16;
 
 /// All there is to know about one key. Kept small: a queue may hold a million.
 #[derive(Debug)]
@@ -387,11 +391,23 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
             found.remove();
         }
         if self.entries.is_empty() && self.entries.capacity() > KEPT_CAPACITY {
-            self.entries = Arena::default();
-            self.table = HashTable::new();
-            self.delayed.clear();
-            self.timings = self.timings.take().map(|_| Timings::default());
+            self.shrink();
         }
+    }
+
+    /// Gives back what a queue that is empty is not likely to need soon.
+    #[cold]
+    fn shrink(&mut self) {
+        let (used, capacity) = (self.entries.used(), self.entries.capacity());
+        if capacity <= MOST_CAPACITY && used > capacity / 4 {
+            self.entries.clear();
+            self.table.clear();
+            return;
+        }
+        self.entries = Arena::default();
+        self.table = HashTable::new();
+        self.delayed.clear();
+        self.timings = self.timings.take().map(|_| Timings::default());
     }
 }
 

@@ -369,19 +369,39 @@ fn outdated_deadlines_do_not_pile_up() {
     assert!(pair.machine.records() < 1000, "{} records for two keys", pair.machine.records());
 }
 
-#[test]
-fn memory_of_a_burst_is_given_back_when_the_queue_has_run_empty() {
-    let mut machine = Machine::<u32, ()>::new(true);
+/// Adds so many keys, every other one for later, and hands all of them out.
+fn burst(machine: &mut Machine<u32, ()>, keys: u32) {
     let now = Instant::ZERO;
-    for key in 0..100_000 {
+    for key in 0..keys {
         let due = (key % 2 == 0).then_some(instant(1));
         let addition = Addition { hash: u64::from(key), priority: None, due, now, retry: false };
         machine.add(key, (), addition);
     }
     machine.promote(instant(1), |_| {});
+    let mut handed_out = 0;
     while let Some(slot) = machine.next() {
         let taken = machine.take(slot);
         machine.done(taken.slot);
+        handed_out += 1;
     }
+    assert_eq!(handed_out, keys);
+}
+
+#[test]
+fn memory_of_a_burst_is_given_back_when_the_queue_has_run_empty() {
+    let mut machine = Machine::<u32, ()>::new(true);
+    burst(&mut machine, 100_000);
+    assert_eq!(machine.capacity(), 0);
+}
+
+#[test]
+fn memory_of_a_smaller_burst_is_kept_until_the_queue_has_run_empty_without_it() {
+    let mut machine = Machine::<u32, ()>::new(true);
+    burst(&mut machine, 20_000);
+    let capacity = machine.capacity();
+    assert!(capacity >= 20_000, "{capacity}");
+    burst(&mut machine, 20_000);
+    assert_eq!(machine.capacity(), capacity, "the next one needs no more");
+    burst(&mut machine, 1);
     assert_eq!(machine.capacity(), 0);
 }
