@@ -106,7 +106,7 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
         loop {
             let ended = this.ended.take();
             let now = ended.map_or_else(|| shared.metrics_now(), |ended| ended.at);
-            let mut state = shared.lock();
+            let mut state = shared.lock_first();
             if let Some(ended) = ended {
                 state.done(shared, ended);
             }

@@ -23,24 +23,36 @@ const NAP: Duration = Duration::from_micros(50);
 /// After this many naps, some milliseconds, it waits to be woken, which gets it the lock however busy that is.
 const NAPS: u32 = 32;
 
-/// Whoever has much to do under the lock looks after so many keys, a microsecond, whether somebody wants it: sooner than
-/// that one gets out of the way.
-pub(crate) const PIECE: usize = 16;
+/// How often one who comes [first](Lock::lock_first) looks again while somebody [shares](Lock::share) the lock, who lets him in
+/// before long: to get out of the way takes as long as to add a thousand keys.
+const LOOKS_AT_SHARED: u32 = 128;
 
-/// For so many turns of a spin loop whoever gave way leaves the lock to others.
-const WAY: u32 = 64;
+/// The pauses between these.
+const PAUSE_AT_SHARED: u32 = 16;
 
-/// A lock that tells who has it whether somebody else looks for it.
+/// Whoever shares the lock looks after so many keys, some microseconds, whether somebody wants it.
+pub(crate) const PIECE: usize = 64;
+
+/// For so many turns of a spin loop whoever gives way leaves the lock to others: long enough for each to look once more.
+const WAY: u32 = FIRST_PAUSE << LOOKS;
+
+/// A lock that who has much to do under it shares with who has little to do: lists are added while workers take keys.
 #[derive(Debug)]
 pub(crate) struct Lock<T> {
     mutex: Mutex<T>,
-    /// How many threads look for it; not those that got out of the way.
+    /// How many of those who come first look for it; not those that got out of the way.
     looking: AtomicU32,
+    /// How many share it.
+    sharing: AtomicU32,
 }
+
+/// Somebody who takes a lock many times in a row, and lets others at it in between; from [`Lock::share`].
+#[derive(Debug)]
+pub(crate) struct Sharing<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { mutex: Mutex::new(value), looking: AtomicU32::new(0) }
+        Self { mutex: Mutex::new(value), looking: AtomicU32::new(0), sharing: AtomicU32::new(0) }
     }
 
     /// Takes the lock, be it poisoned or not: foreign code that runs under a lock is caught, or has nothing half done when
@@ -49,29 +61,32 @@ impl<T> Lock<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         match try_lock(&self.mutex) {
             Some(guard) => guard,
-            None => self.lock_contended(),
+            None => self.lock_contended(Self::look),
         }
     }
 
+    /// The same, for who is waited for: whoever shares the lock lets him have it in between.
     #[inline(always)]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.looking.load(Ordering::Relaxed) > 0
+    pub(crate) fn lock_first(&self) -> MutexGuard<'_, T> {
+        match try_lock(&self.mutex) {
+            Some(guard) => guard,
+            None => self.lock_contended(Self::look_first),
+        }
     }
 
-    /// Waits a moment, without the lock, until one of those who look for it has it.
-    pub(crate) fn give_way(&self) {
-        for _ in 0..WAY {
-            if !self.is_wanted() {
-                return;
-            }
-            hint::spin_loop();
-        }
+    /// For who has much to do under the lock.
+    pub(crate) fn share(&self) -> Sharing<'_, T> {
+        self.sharing.fetch_add(1, Ordering::Relaxed);
+        Sharing(self)
     }
 
     #[cold]
-    fn lock_contended(&self) -> MutexGuard<'_, T> {
+    fn lock_contended<'a>(
+        &'a self,
+        look: impl Fn(&'a Self) -> Option<MutexGuard<'a, T>>,
+    ) -> MutexGuard<'a, T> {
         for _ in 0..NAPS {
-            if let Some(guard) = self.look() {
+            if let Some(guard) = look(self) {
                 return guard;
             }
             nap();
@@ -80,15 +95,47 @@ impl<T> Lock<T> {
     }
 
     fn look(&self) -> Option<MutexGuard<'_, T>> {
+        (0..LOOKS).find_map(|look| self.look_after(FIRST_PAUSE << look))
+    }
+
+    fn look_first(&self) -> Option<MutexGuard<'_, T>> {
         self.looking.fetch_add(1, Ordering::Relaxed);
-        let guard = (0..LOOKS).find_map(|look| {
-            for _ in 0..FIRST_PAUSE << look {
-                hint::spin_loop();
-            }
-            try_lock(&self.mutex)
-        });
+        let is_shared = |_: &u32| self.sharing.load(Ordering::Relaxed) > 0;
+        let mut looks = (0..LOOKS_AT_SHARED).take_while(is_shared);
+        let guard = looks.find_map(|_| self.look_after(PAUSE_AT_SHARED)).or_else(|| self.look());
         self.looking.fetch_sub(1, Ordering::Relaxed);
         guard
+    }
+
+    fn look_after(&self, pause: u32) -> Option<MutexGuard<'_, T>> {
+        for _ in 0..pause {
+            hint::spin_loop();
+        }
+        try_lock(&self.mutex)
+    }
+}
+
+impl<T> Sharing<'_, T> {
+    /// Whether one who comes first looks for the lock: to be asked by who has it.
+    #[inline(always)]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.0.looking.load(Ordering::Relaxed) > 0
+    }
+
+    /// Waits a moment, without the lock, until those who look for it have had it.
+    pub(crate) fn give_way(&self) {
+        for _ in 0..WAY {
+            if !self.is_wanted() {
+                return;
+            }
+            hint::spin_loop();
+        }
+    }
+}
+
+impl<T> Drop for Sharing<'_, T> {
+    fn drop(&mut self) {
+        self.0.sharing.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -156,21 +203,24 @@ mod tests {
     }
 
     #[test]
-    fn one_who_has_the_lock_for_long_sees_that_it_is_wanted_and_gives_way() {
+    fn one_who_shares_the_lock_sees_that_it_is_wanted_and_gives_way() {
         let lock = Lock::new(());
+        let sharing = lock.share();
         thread::scope(|scope| {
             let guard = lock.lock();
-            lock.give_way();
+            sharing.give_way();
             // It never gets out of the way: on a busy machine this thread might not run while it looks.
-            let waiter = scope.spawn(|| while lock.look().is_none() {});
-            while !lock.is_wanted() {
+            let waiter = scope.spawn(|| while lock.look_first().is_none() {});
+            while !sharing.is_wanted() {
                 hint::spin_loop();
             }
             drop(guard);
-            lock.give_way();
+            sharing.give_way();
             waiter.join().expect("the waiter does not panic");
         });
-        assert!(!lock.is_wanted(), "nobody looks for it any more");
+        assert!(!sharing.is_wanted(), "nobody looks for it any more");
+        drop(sharing);
+        assert_eq!(lock.sharing.into_inner(), 0);
     }
 
     #[test]

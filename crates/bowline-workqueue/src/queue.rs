@@ -146,6 +146,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     /// Adds keys, and lets others at the lock that want it in between.
     fn insert_all(&self, mut batch: impl ExactSizeIterator<Item = Batched<K, P>>, now: Instant) {
         let shared = &*self.shared;
+        let sharing = shared.state.share();
         loop {
             let mut state = shared.lock();
             if state.machine.is_shutting_down() {
@@ -161,12 +162,12 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
                 if batch.len() == 0 {
                     return shared.release(state);
                 }
-                if shared.state.is_wanted() {
+                if sharing.is_wanted() {
                     break;
                 }
             }
             shared.release(state);
-            shared.state.give_way();
+            sharing.give_way();
         }
     }
 
@@ -184,7 +185,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     #[must_use]
     pub fn try_get(&self) -> Option<Item<'_, K, P>> {
         let now = self.shared.metrics_now();
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_first();
         state.promote(&self.shared);
         let item = state.machine.next().map(|slot| state.hand_out(self, slot, now));
         self.shared.release(state);
@@ -282,7 +283,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         let due = Some(now + delay);
         // The entry is known by its slot, so nobody looks for its hash.
         let addition = Addition { hash: 0, priority: Some(taken.priority), due, now, retry: true };
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_first();
         if state.machine.is_shutting_down() {
             state.count_dropped(&self.shared, 1);
             return self.shared.release(state);
@@ -293,7 +294,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
 
     #[inline(always)]
     pub(crate) fn done(&self, ended: Ended) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.lock_first();
         state.done(&self.shared, ended);
         self.shared.release(state);
     }

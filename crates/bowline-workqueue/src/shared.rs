@@ -120,6 +120,12 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         self.state.lock()
     }
 
+    /// The same, for a worker: while it waits, work is not done.
+    #[inline(always)]
+    pub(crate) fn lock_first(&self) -> MutexGuard<'_, State<K, P>> {
+        self.state.lock_first()
+    }
+
     /// Releases the lock. Then whoever has to be is woken, and metrics are told.
     #[inline(always)]
     pub(crate) fn release(&self, guard: MutexGuard<'_, State<K, P>>) {

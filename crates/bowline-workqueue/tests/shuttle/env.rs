@@ -15,6 +15,8 @@ pub(crate) const PIECE: usize = 1;
 /// How it is waited for is the model checker's, and so is whether somebody comes: it is always wanted.
 pub(crate) struct Lock<T>(Mutex<T>);
 
+pub(crate) struct Sharing;
+
 #[expect(clippy::unused_self, reason = "the signatures are the real one's")]
 impl<T> Lock<T> {
     pub(crate) fn new(value: T) -> Self {
@@ -25,6 +27,17 @@ impl<T> Lock<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn lock_first(&self) -> MutexGuard<'_, T> {
+        self.lock()
+    }
+
+    pub(crate) fn share(&self) -> Sharing {
+        Sharing
+    }
+}
+
+#[expect(clippy::unused_self, reason = "the signatures are the real one's")]
+impl Sharing {
     pub(crate) fn is_wanted(&self) -> bool {
         true
     }
