@@ -3,7 +3,7 @@
 //! Threads that hand such a lock back and forth spend their time on moving its cache lines between cores: two adders
 //! together are then three times slower than one alone. So a thread that does not get the lock within a microsecond
 //! or two gets out of the way, long enough for the others to do a thousand things undisturbed. Nobody has to wake it,
-//! which would cost the holder a system call.
+//! which would cost the holder a system call. Only workers stay while a list is added: they are let in between.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -206,6 +206,7 @@ mod tests {
     fn one_who_shares_the_lock_sees_that_it_is_wanted_and_gives_way() {
         let lock = Lock::new(());
         let sharing = lock.share();
+        assert_eq!(lock.sharing.load(Ordering::Relaxed), 1);
         thread::scope(|scope| {
             let guard = lock.lock();
             sharing.give_way();
@@ -221,6 +222,22 @@ mod tests {
         assert!(!sharing.is_wanted(), "nobody looks for it any more");
         drop(sharing);
         assert_eq!(lock.sharing.into_inner(), 0);
+    }
+
+    #[test]
+    fn one_who_shares_the_lock_does_not_see_those_who_do_not_come_first() {
+        let lock = Lock::new(());
+        let sharing = lock.share();
+        thread::scope(|scope| {
+            let guard = lock.lock();
+            let adder = scope.spawn(|| drop(lock.lock()));
+            for _ in 0..4 {
+                assert!(!sharing.is_wanted());
+                nap();
+            }
+            drop(guard);
+            adder.join().expect("the adder does not panic");
+        });
     }
 
     #[test]

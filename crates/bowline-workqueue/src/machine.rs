@@ -17,7 +17,7 @@ use crate::ready::Ready;
 use crate::timings::{InProgress, Timings};
 
 /// An arena that grew beyond this many entries is given back once it is empty, unless a good part of it was needed since it
-/// last was: a queue that fills now and then would grow anew each time, under its lock.
+/// last was: a queue that fills now and then would grow anew each time, under its lock. After a shutdown it is not needed.
 const KEPT_CAPACITY: usize = 1 << 14;
 
 /// One that grew beyond this many entries is given back in any case.
@@ -399,9 +399,10 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     #[cold]
     fn shrink(&mut self) {
         let (used, capacity) = (self.entries.used(), self.entries.capacity());
-        if capacity <= MOST_CAPACITY && used > capacity / 4 {
+        if !self.shutting_down && capacity <= MOST_CAPACITY && used > capacity / 4 {
             self.entries.clear();
-            self.table.clear();
+            // It is empty. This also forgets where entries were, which `clear` does not do then.
+            drop(self.table.drain());
             return;
         }
         self.entries = Arena::default();

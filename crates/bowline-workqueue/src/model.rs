@@ -369,22 +369,34 @@ fn outdated_deadlines_do_not_pile_up() {
     assert!(pair.machine.records() < 1000, "{} records for two keys", pair.machine.records());
 }
 
-/// Adds so many keys, every other one for later, and hands all of them out.
+/// Adds so many keys, every other one for later, some of them for much later first, and hands each of them out once.
 fn burst(machine: &mut Machine<u32, ()>, keys: u32) {
     let now = Instant::ZERO;
     for key in 0..keys {
-        let due = (key % 2 == 0).then_some(instant(1));
-        let addition = Addition { hash: u64::from(key), priority: None, due, now, retry: false };
-        machine.add(key, (), addition);
+        let hash = u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let priority = (key % 5 == 0).then_some(1);
+        let mut add = |due| machine.add(key, (), Addition { hash, priority, due, now, retry: false });
+        if key % 7 == 0 {
+            // Its record is outdated when it comes, and still there when the queue is empty.
+            add(Some(instant(1_000_000)));
+        }
+        add((key % 2 == 0).then_some(instant(1)));
     }
     machine.promote(instant(1), |_| {});
-    let mut handed_out = 0;
-    while let Some(slot) = machine.next() {
-        let taken = machine.take(slot);
+    let mut handed_out: Vec<_> = std::iter::from_fn(|| {
+        let taken = machine.next().map(|slot| machine.take(slot))?;
+        assert_eq!(
+            machine.started(taken.slot, instant(2)).map(|queued_at| queued_at <= instant(1)),
+            Some(true)
+        );
+        assert_eq!(machine.finished(taken.slot), Some(instant(2)));
         machine.done(taken.slot);
-        handed_out += 1;
-    }
-    assert_eq!(handed_out, keys);
+        Some(taken.key)
+    })
+    .collect();
+    handed_out.sort_unstable();
+    assert!(handed_out.into_iter().eq(0..keys));
+    assert_eq!(machine.counts(), Counts::default());
 }
 
 #[test]
@@ -403,5 +415,21 @@ fn memory_of_a_smaller_burst_is_kept_until_the_queue_has_run_empty_without_it() 
     burst(&mut machine, 20_000);
     assert_eq!(machine.capacity(), capacity, "the next one needs no more");
     burst(&mut machine, 1);
+    assert_eq!(machine.capacity(), 0);
+}
+
+#[test]
+fn memory_is_not_kept_after_a_shutdown() {
+    let mut machine = Machine::<u32, ()>::new(true);
+    for key in 0..20_000 {
+        let addition =
+            Addition { hash: u64::from(key), priority: None, due: None, now: Instant::ZERO, retry: false };
+        machine.add(key, (), addition);
+    }
+    machine.shutdown();
+    while let Some(slot) = machine.next() {
+        let taken = machine.take(slot);
+        machine.done(taken.slot);
+    }
     assert_eq!(machine.capacity(), 0);
 }

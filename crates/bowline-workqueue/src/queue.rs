@@ -19,7 +19,7 @@ use crate::{Add, Builder, Coalesce, Drain, Item, Key, Stats};
 /// How long a key waits whose rate limiter panicked instead of saying how long.
 pub const PANIC_DELAY: Duration = Duration::from_secs(1);
 
-/// How many keys [`WorkQueue::add_all`] adds at a time: a page of a list, some twenty microseconds under the lock.
+/// How many keys [`WorkQueue::add_all`] adds at a time: a page of a list, some tens of microseconds under the lock.
 pub const BATCH: usize = 512;
 
 /// A queue of keys to be worked on, see the [crate's guide](crate). Clones share it.
@@ -122,7 +122,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     }
 
     /// Adds many keys, each as [`add_with`](Self::add_with) does, in their order, but with one lock for up to
-    /// [`BATCH`] of them, unless somebody else wants it: the way to add a list, or a burst of events.
+    /// [`BATCH`] of them, unless a worker wants it: the way to add a list, or a burst of events.
     ///
     /// Keys are drawn from the iterator while no lock is held, so it may take its time, or call the queue; what it
     /// gave is added when there are [`BATCH`] keys, or when it ends. Times count from then. Should it panic, what it
@@ -143,7 +143,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         }
     }
 
-    /// Adds keys, and lets others at the lock that want it in between.
+    /// Adds keys, and lets workers at the lock that want it in between.
     fn insert_all(&self, mut batch: impl ExactSizeIterator<Item = Batched<K, P>>, now: Instant) {
         let shared = &*self.shared;
         let sharing = shared.state.share();

@@ -76,15 +76,25 @@ async fn every_add_is_handled_although_workers_panic() {
     for adder in 0..ADDERS {
         let (queue, rng) = (queue.clone(), rng.fork());
         adders.spawn(format!("adder {adder}"), async move {
-            for _ in 0..ADDS {
-                let key = usize::try_from(rng.range(0..KEYS as u64)).unwrap();
-                let priority = i32::try_from(rng.range(0..3)).unwrap();
-                let add = Add::new(Count(1)).priority(priority);
-                match rng.range(0..10) {
-                    0 => queue.add_with(key, add.after(Duration::from_micros(rng.range(0..3000)))),
-                    1 => queue.add_with(key, add.rate_limited()),
+            let mut left = ADDS;
+            while left > 0 {
+                let draw = || {
+                    let key = usize::try_from(rng.range(0..KEYS as u64)).unwrap();
+                    (key, Add::new(Count(1)).priority(i32::try_from(rng.range(0..3)).unwrap()))
+                };
+                let (key, add) = draw();
+                let mut added = 1;
+                match rng.range(0..40) {
+                    0..4 => queue.add_with(key, add.after(Duration::from_micros(rng.range(0..3000)))),
+                    4..8 => queue.add_with(key, add.rate_limited()),
+                    8 => {
+                        // Many at once, which lets workers at the lock in between.
+                        added = rng.range(1..300).min(left);
+                        queue.add_all((0..added).map(|_| draw()));
+                    }
                     _ => queue.add_with(key, add),
                 }
+                left -= added;
                 if rng.range(0..16) == 0 {
                     tokio::task::yield_now().await;
                 }
