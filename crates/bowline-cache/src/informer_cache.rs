@@ -35,9 +35,9 @@ pub use query::ListQuery;
 /// Informers by what they hold, shared by all who ask for the same: one watch for each.
 ///
 /// Informers of the same kind in another form (typed, dynamic, metadata only, packed) or with other namespaces or
-/// selectors are others. They are started when somebody asks for one, or all at once by [`start`](Self::start). One that was asked for by
-/// [`get_informer`](Self::get_informer) ends when its last user is gone; one that a read or an index needed stays until it
-/// is [removed](Self::remove_informer).
+/// selectors are others. They are started when somebody asks for one, or all at once by [`start`](Self::start). One that
+/// was asked for by [`get_informer`](Self::get_informer) ends when its last user is gone; one that a read or an index
+/// needed stays until it is [removed](Self::remove_informer).
 ///
 /// # Reads
 /// [`get`](Self::get), [`list`](Self::list) and the listers wait until the kind was listed once, and end with the reason

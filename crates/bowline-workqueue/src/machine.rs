@@ -196,7 +196,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
 
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
-        self.entries.capacity() + self.delayed.capacity()
+        self.entries.capacity() + self.delayed.capacity() + self.table.capacity()
     }
 
     pub(crate) fn in_progress(&self, now: Instant) -> InProgress {
