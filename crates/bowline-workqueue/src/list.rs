@@ -38,6 +38,11 @@ impl List {
         self.head
     }
 
+    /// The entries in their order.
+    pub(crate) fn iter<'a>(&self, link: impl Fn(Slot) -> Link + 'a) -> impl Iterator<Item = Slot> + 'a {
+        std::iter::successors(self.head, move |slot| link(*slot).next)
+    }
+
     /// Puts an entry at the end; gives its link, for the caller to keep in the entry.
     #[inline(always)]
     pub(crate) fn push(&mut self, links: &mut impl Links, slot: Slot) -> Link {

@@ -318,6 +318,11 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         self.ready.next()
     }
 
+    /// The keys that are in line, about in the order in which they are handed out.
+    pub(crate) fn in_line(&self) -> impl Iterator<Item = &K> {
+        self.ready.iter(&self.entries).map(|slot| &self.entries[slot].key)
+    }
+
     /// Hands out the key that is [`next`](Self::next).
     #[inline(always)]
     pub(crate) fn take(&mut self, slot: Slot) -> Taken<K, P> {

@@ -108,6 +108,17 @@ impl Model {
         Counts { ready: self.ready(), delayed: delayed.count(), processing: self.running.len() }
     }
 
+    /// Who is in line, in the order of priorities.
+    fn in_line(&self) -> Vec<u8> {
+        let mut ready: Vec<_> = self.pending.iter().collect();
+        ready.retain(|(_, pending)| matches!(pending.waits, Waits::Ready { .. }));
+        ready.sort_by_key(|(_, pending)| match pending.waits {
+            Waits::Ready { order, .. } => (-pending.priority, order),
+            _ => unreachable!("only those in line are left"),
+        });
+        ready.into_iter().map(|(key, _)| *key).collect()
+    }
+
     /// Waiting for a worker, from now on.
     fn wait_now(&mut self, key: u8) -> Waits {
         if self.running.contains_key(&key) { Waits::Dirty } else { self.get_in_line() }
@@ -296,6 +307,7 @@ impl Pair {
             assert_eq!(self.limiter.num_requeues(&key), self.model.tries.get(&key).copied().unwrap_or(0));
         }
         assert_eq!(self.machine.counts(), self.model.counts());
+        assert_eq!(self.machine.in_line().copied().collect::<Vec<_>>(), self.model.in_line());
         assert_eq!(self.machine.in_progress(self.now()).count, self.held.len());
     }
 

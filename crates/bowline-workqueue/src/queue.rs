@@ -192,6 +192,21 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         item
     }
 
+    /// The next keys in line, `count` at the most: for a worker that can prepare for them. They stay where they are, and
+    /// nobody is promised any of them: other workers take keys too, and keys that come later may be more urgent.
+    ///
+    /// They are in the order of their priority, then of their coming. The one that has waited longest is handed out sooner
+    /// than it is shown here every sixteenth time.
+    #[must_use]
+    pub fn peek(&self, count: usize) -> Vec<K> {
+        let mut keys = Vec::with_capacity(count.min(BATCH));
+        let mut state = self.shared.lock_first();
+        state.promote(&self.shared);
+        keys.extend(state.machine.in_line().take(count).cloned());
+        self.shared.release(state);
+        keys
+    }
+
     /// Tells the rate limiter that a key succeeded or is given up. It stays in the queue if it is there.
     pub fn forget(&self, key: &K) {
         self.shared.with_limiter(|limiter| limiter.forget(key));

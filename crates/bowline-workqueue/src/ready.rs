@@ -61,6 +61,20 @@ impl Ready {
         above.or(self.zero.head()).or_else(|| self.others.values().rev().find_map(List::head))
     }
 
+    /// Who is next, and then, if nobody comes and nobody's age counts.
+    pub(crate) fn iter<'a, K, P>(
+        &'a self,
+        entries: &'a Arena<Entry<K, P>>,
+    ) -> impl Iterator<Item = Slot> + 'a {
+        let link = |slot: Slot| match entries[slot].place {
+            Place::Ready { class, .. } => class,
+            _ => unreachable!("only entries in line are linked"),
+        };
+        let above = self.others.range(1..).rev().map(|(_, class)| class);
+        let below = self.others.range(..0).rev().map(|(_, class)| class);
+        above.chain([&self.zero]).chain(below).flat_map(move |class| class.iter(link))
+    }
+
     /// An entry of this priority, which was in this place, is handed out.
     #[inline(always)]
     pub(crate) fn leave<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, priority: i32, place: Place) {

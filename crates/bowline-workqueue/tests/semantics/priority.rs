@@ -21,6 +21,32 @@ fn higher_priorities_come_first_and_inside_one_first_come_first_served() {
 }
 
 #[test]
+fn peeking_shows_who_is_next_and_takes_nobody() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        assert!(queue.peek(3).is_empty());
+        for (key, priority) in [("low", -1), ("a", 0), ("high", 7), ("b", 0)] {
+            queue.add_with(key, at(priority));
+        }
+        queue.add_after("due", SECOND);
+        assert_eq!(queue.peek(0), [""; 0]);
+        assert_eq!(queue.peek(2), ["high", "a"]);
+        assert_eq!(queue.peek(usize::MAX), ["high", "a", "b", "low"]);
+        let item = queue.try_get().unwrap();
+        queue.add("high");
+        assert_eq!(
+            (*item.key(), queue.peek(2)),
+            ("high", vec!["a", "b"]),
+            "who is with a worker is not in line"
+        );
+        item.done();
+        clock.sleep(SECOND).await;
+        assert_eq!(queue.peek(9), ["high", "a", "b", "due", "low"]);
+        assert_eq!(work_off(&queue), ["high", "a", "b", "due", "low"]);
+    });
+}
+
+#[test]
 fn a_duplicate_takes_the_higher_priority_and_the_end_of_its_line() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
