@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -33,6 +34,9 @@ const JITTER: f64 = 0.1;
 /// How long a worker goes on without a wait before it lets others have its thread, and for how many requests.
 const TURN: (Duration, u32) = (Duration::from_millis(1), 1024);
 
+/// How many requests a worker looks ahead.
+const AHEAD: usize = 16;
+
 /// Works until the queue is shut down.
 pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execute: Arc<X>, bound: X::Bound) {
     let rng = session.clock().rng().fork();
@@ -46,12 +50,22 @@ pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execu
         execute: &*execute,
         bound: &bound,
     };
+    // What one of several sees ahead, the others take.
+    let looks_ahead = X::LOOKS_AHEAD && session.core().options.concurrency == NonZeroUsize::MIN;
+    let mut expected = 0;
     let mut turn = Turn::default();
     let mut next = session.queue().get().await;
     while let Some(mut item) = next {
         if session.is_stopping() {
             session.leave();
             return;
+        }
+        if looks_ahead {
+            if expected == 0 {
+                execute.expect(&bound, &session.queue().peek(AHEAD));
+                expected = AHEAD;
+            }
+            expected -= 1;
         }
         let (then, finished) = worker.run(&mut item, ids.draw(), &mut turn).await;
         next = match then {

@@ -46,7 +46,13 @@ pub(crate) trait Execute: Send + Sync + 'static {
     /// What each worker holds for it.
     type Bound: Send + Sync + 'static;
 
+    /// Whether it is of use to it to know which requests will come.
+    const LOOKS_AHEAD: bool = false;
+
     fn bind(&self, session: &Session) -> Result<Self::Bound, CacheError>;
+
+    /// These requests are likely to come next.
+    fn expect(&self, _bound: &Self::Bound, _requests: &[Request]) {}
 
     /// Reconciles; nothing if there is no object.
     fn execute(
@@ -103,8 +109,14 @@ where
     /// The informer that the controller watches, and what knows whether that has what was written.
     type Bound = (Informer<K>, KindClient<K>);
 
+    const LOOKS_AHEAD: bool = true;
+
     fn bind(&self, session: &Session) -> Result<Self::Bound, CacheError> {
         Ok((session.cluster().cache().get_informer(&self.kind)?, session.client().of(&self.kind)))
+    }
+
+    fn expect(&self, (informer, _): &Self::Bound, requests: &[Request]) {
+        informer.indexer().warm_up(requests.iter().map(Request::key));
     }
 
     async fn execute(
