@@ -60,8 +60,10 @@ use std::str::FromStr;
 use tracing::Dispatch;
 #[cfg(feature = "args")]
 use tracing::subscriber::NoSubscriber;
+#[cfg(feature = "opentelemetry")]
+use tracing_subscriber::Layer;
 use tracing_subscriber::Registry;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::SubscriberExt;
 
 use directives::Directives;
 use lines::Lines;
@@ -160,27 +162,37 @@ pub fn dispatch(options: &Options) -> Result<(Dispatch, Telemetry), TelemetryErr
     build(options, is_colored, |line| drop(io::stderr().lock().write_all(line.as_bytes())))
 }
 
+/// The same, for a program that wants its lines elsewhere than on standard error: `write` is given each with its line break,
+/// without colors, by whichever thread it comes from.
+///
+/// # Errors
+/// When the options make no sense.
+pub fn dispatch_to(
+    options: &Options,
+    write: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<(Dispatch, Telemetry), TelemetryError> {
+    build(options, false, write)
+}
+
 fn build(
     options: &Options,
     is_colored: bool,
     write: impl Fn(&str) + Send + Sync + 'static,
 ) -> Result<(Dispatch, Telemetry), TelemetryError> {
     let directives = options.level.parse::<Directives>()?;
-    let lines = Lines::new(options.format, is_colored, write).with_filter(directives);
-    let subscriber = Registry::default().with(lines);
+    let lines = Lines::new(options.format, is_colored, write);
     #[cfg(feature = "opentelemetry")]
-    {
-        let traces = traces::Traces::from_environment()?;
-        // Not as an `Option`: where that is none, `tracing` asks the filters about each event that they never want, and what they
-        // answer is taken for their answer about a later one.
-        let dispatch = match &traces {
-            Some(traces) => Dispatch::new(subscriber.with(traces.layer())),
-            None => Dispatch::new(subscriber),
-        };
-        Ok((dispatch, Telemetry { traces }))
+    if let Some(traces) = traces::Traces::from_environment()? {
+        // Not all as an `Option`: where that is none, `tracing` asks the filters about each event that they never want, and what
+        // they answer is taken for their answer about a later one.
+        let subscriber = Registry::default().with(lines.with_filter(directives)).with(traces.layer());
+        return Ok((Dispatch::new(subscriber), Telemetry { traces: Some(traces) }));
     }
-    #[cfg(not(feature = "opentelemetry"))]
-    Ok((Dispatch::new(subscriber), Telemetry {}))
+    let telemetry = Telemetry {
+        #[cfg(feature = "opentelemetry")]
+        traces: None,
+    };
+    Ok((Dispatch::new(Registry::default().with(lines).with(directives)), telemetry))
 }
 
 #[cfg(feature = "opentelemetry")]

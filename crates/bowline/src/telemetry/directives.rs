@@ -4,9 +4,10 @@ use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
-use tracing::{Level, Metadata};
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Context, Filter};
+use tracing_subscriber::layer::{Context, Filter, Layer};
 
 use super::TelemetryError;
 
@@ -27,6 +28,15 @@ impl Directives {
     fn keeps(&self, metadata: &Metadata<'_>) -> bool {
         self.keep_event(metadata.target(), *metadata.level())
             || (metadata.is_span() && !self.is_off && *metadata.level() <= LevelFilter::INFO)
+    }
+
+    fn interest(&self, metadata: &Metadata<'_>) -> Interest {
+        if self.keeps(metadata) { Interest::always() } else { Interest::never() }
+    }
+
+    fn max_level(&self) -> Option<LevelFilter> {
+        let events = Filter::<Registry>::max_level_hint(&self.targets)?;
+        Some(if self.is_off { events } else { events.max(LevelFilter::INFO) })
     }
 }
 
@@ -59,17 +69,32 @@ impl FromStr for Directives {
     }
 }
 
+/// For all layers.
+impl<S: Subscriber> Layer<S> for Directives {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.keeps(metadata)
+    }
+
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        self.interest(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        self.max_level()
+    }
+}
+
+/// For one layer of several, which costs more: each remembers for each span whether it is one of its own.
 impl<S> Filter<S> for Directives {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
         self.keeps(metadata)
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if self.keeps(metadata) { Interest::always() } else { Interest::never() }
+        self.interest(metadata)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        let events = Filter::<S>::max_level_hint(&self.targets)?;
-        Some(if self.is_off { events } else { events.max(LevelFilter::INFO) })
+        self.max_level()
     }
 }

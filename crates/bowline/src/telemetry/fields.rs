@@ -8,65 +8,104 @@ use tracing::field::{Field, Visit};
 /// The field that holds what an event says.
 const MESSAGE: &str = "message";
 
-/// Fields in the order in which they were given, each name once.
-#[derive(Clone, Debug, Default)]
+/// Room for what the span of a reconcile has, so that its memory is got at once.
+const ROOM: (usize, usize) = (256, 8);
+
+/// Fields in the order in which they were given, their values in one piece: there is a span for each reconcile, and memory for
+/// each of its fields is most of what it costs.
+#[derive(Debug)]
 pub(super) struct Fields {
-    pub(super) message: String,
-    entries: Vec<(&'static str, Value)>,
+    values: String,
+    entries: Vec<Entry>,
+}
+
+/// A field whose value goes on from where that of the one before ends.
+#[derive(Debug)]
+struct Entry {
+    name: &'static str,
+    is_text: bool,
+    end: usize,
 }
 
 /// What a field is.
-#[derive(Clone, Debug)]
-pub(super) enum Value {
-    Text(String),
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value<'a> {
+    Text(&'a str),
     /// A number or a truth value, which looks the same everywhere.
-    Plain(String),
+    Plain(&'a str),
 }
 
 impl Fields {
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.entries.iter().map(|(name, value)| (*name, value))
+    pub(super) fn new() -> Self {
+        let (values, entries) = ROOM;
+        Self { values: String::with_capacity(values), entries: Vec::with_capacity(entries) }
     }
 
-    pub(super) fn retain(&mut self, is_kept: impl Fn(&str) -> bool) {
-        self.entries.retain(|(name, _)| is_kept(name));
+    /// What an event says.
+    pub(super) fn message(&self) -> &str {
+        let message = self.all().find(|(name, _)| *name == MESSAGE);
+        message.map_or("", |(_, Value::Text(value) | Value::Plain(value))| value)
+    }
+
+    /// All but the message. A name that was given twice is there twice.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+        self.all().filter(|(name, _)| *name != MESSAGE)
     }
 
     /// Newer values in the place of older ones.
-    pub(super) fn merge(&mut self, newer: Self) {
-        for (name, value) in newer.entries {
-            self.set(name, value);
+    pub(super) fn merge(&mut self, newer: &Self) {
+        // Made anew, so that it does not grow however often a value is replaced.
+        let mut merged = Self::new();
+        for (name, older) in self.all() {
+            merged.push(name, newer.get(name).unwrap_or(older));
         }
+        for (name, value) in newer.all().filter(|(name, _)| self.get(name).is_none()) {
+            merged.push(name, value);
+        }
+        *self = merged;
     }
 
-    fn set(&mut self, name: &'static str, value: Value) {
-        match self.entries.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = value,
-            None => self.entries.push((name, value)),
-        }
+    fn all(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+        let mut start = 0;
+        self.entries.iter().map(move |Entry { name, is_text, end }| {
+            let value = &self.values[start..*end];
+            start = *end;
+            (*name, if *is_text { Value::Text(value) } else { Value::Plain(value) })
+        })
     }
 
-    fn text(&mut self, field: &Field, text: String) {
-        match field.name() {
-            MESSAGE => self.message = text,
-            // For the exporter of traces, which knows what they mean.
-            name if name.starts_with("otel.") => {}
-            name => self.set(name, Value::Text(text)),
-        }
+    fn get(&self, name: &str) -> Option<Value<'_>> {
+        self.all().filter(|(known, _)| *known == name).last().map(|(_, value)| value)
     }
 
-    fn plain(&mut self, field: &Field, value: impl fmt::Display) {
-        self.set(field.name(), Value::Plain(value.to_string()));
+    fn push(&mut self, name: &'static str, value: Value<'_>) {
+        let (is_text, value) = match value {
+            Value::Text(value) => (true, value),
+            Value::Plain(value) => (false, value),
+        };
+        self.values.push_str(value);
+        self.entries.push(Entry { name, is_text, end: self.values.len() });
+    }
+
+    fn write(&mut self, field: &Field, is_text: bool, value: fmt::Arguments<'_>) {
+        let name = field.name();
+        // For the exporter of traces, which knows what they mean.
+        if name.starts_with("otel.") {
+            return;
+        }
+        // What cannot be shown is shown as far as it can be: nobody could be told.
+        let _ = self.values.write_fmt(value);
+        self.entries.push(Entry { name, is_text, end: self.values.len() });
     }
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.text(field, format!("{value:?}"));
+        self.write(field, true, format_args!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.text(field, value.to_owned());
+        self.write(field, true, format_args!("{value}"));
     }
 
     fn record_error(&mut self, field: &Field, error: &(dyn Error + 'static)) {
@@ -80,23 +119,23 @@ impl Visit for Fields {
             }
             source = error.source();
         }
-        self.text(field, text);
+        self.write(field, true, format_args!("{text}"));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.plain(field, value);
+        self.write(field, false, format_args!("{value}"));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.plain(field, value);
+        self.write(field, false, format_args!("{value}"));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.plain(field, value);
+        self.write(field, false, format_args!("{value}"));
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no words for infinity.
-        if value.is_finite() { self.plain(field, value) } else { self.text(field, value.to_string()) }
+        self.write(field, !value.is_finite(), format_args!("{value}"));
     }
 }

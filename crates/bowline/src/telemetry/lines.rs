@@ -28,17 +28,17 @@ impl<W: Fn(&str)> Lines<W> {
         Self { format, is_colored, write }
     }
 
-    fn text(&self, line: &mut String, head: &Head<'_>, around: &[(&str, &Value)], own: &Fields) {
-        let Head { time, level, logger } = head;
+    fn text(&self, line: &mut String, head: &Head<'_>, around: &Latest<'_>, own: &Latest<'_>) {
+        let Head { level, logger, message } = head;
         let name = level.as_str();
         let (color, plain) = if self.is_colored { (color(*level), "\x1b[0m") } else { ("", "") };
-        let _ = write!(line, "{time} {color}{name:>5}{plain} {logger}: ");
-        push_visible(line, &own.message);
+        push_now(line);
+        let _ = write!(line, " {color}{name:>5}{plain} {logger}: ");
+        push_visible(line, message);
         // What is said first, then what it is about.
-        let hidden = |name: &str| own.iter().any(|(known, _)| known == name);
-        for (name, value) in own.iter().chain(around.iter().copied().filter(|(name, _)| !hidden(name))) {
+        for (name, value) in own.iter().chain(around.iter().filter(|(name, _)| !own.has(name))) {
             match value {
-                Value::Text(text) if text.is_empty() => {}
+                Value::Text("") => {}
                 Value::Text(text) if is_word(text) => _ = write!(line, " {name}={text}"),
                 Value::Text(text) => _ = write!(line, " {name}={text:?}"),
                 Value::Plain(value) => _ = write!(line, " {name}={value}"),
@@ -49,9 +49,30 @@ impl<W: Fn(&str)> Lines<W> {
 
 /// What every line has.
 struct Head<'a> {
-    time: String,
     level: Level,
     logger: &'a str,
+    message: &'a str,
+}
+
+/// Fields, each name once: with the value that it was given last.
+#[derive(Default)]
+struct Latest<'a>(Vec<(&'a str, Value<'a>)>);
+
+impl<'a> Latest<'a> {
+    fn put(&mut self, name: &'a str, value: Value<'a>) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        self.0.iter().copied()
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| *known == name)
+    }
 }
 
 impl<S, W> Layer<S> for Lines<W>
@@ -61,7 +82,7 @@ where
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         // Somebody else's code may be asked what its values are, and log: not while something is locked.
-        let mut fields = Fields::default();
+        let mut fields = Fields::new();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(fields);
@@ -69,34 +90,33 @@ where
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        let mut newer = Fields::default();
+        let mut newer = Fields::new();
         values.record(&mut newer);
         if let Some(span) = context.span(id)
             && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
         {
-            fields.merge(newer);
+            fields.merge(&newer);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut own = Fields::default();
-        event.record(&mut own);
+        let mut given = Fields::new();
+        event.record(&mut given);
         // One of the crate `log` has where it comes from in fields.
         let record = event.normalized_metadata();
-        if record.is_some() {
-            own.retain(|name| !name.starts_with("log."));
+        let mut own = Latest::default();
+        for (name, value) in given.iter().filter(|(name, _)| record.is_none() || !name.starts_with("log.")) {
+            own.put(name, value);
         }
         let spans: Vec<_> = context.event_scope(event).into_iter().flat_map(Scope::from_root).collect();
         let extensions: Vec<_> = spans.iter().map(|span| span.extensions()).collect();
-        let mut around: Vec<(&str, &Value)> = Vec::new();
+        let mut around = Latest::default();
         for (name, value) in extensions.iter().filter_map(|all| all.get::<Fields>()).flat_map(Fields::iter) {
-            match around.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, known)) => *known = value,
-                None => around.push((name, value)),
-            }
+            around.put(name, value);
         }
         let metadata = record.as_ref().unwrap_or_else(|| event.metadata());
-        let head = Head { time: now(), level: *metadata.level(), logger: metadata.target() };
+        let (level, logger, message) = (*metadata.level(), metadata.target(), given.message());
+        let head = Head { level, logger, message };
         let mut line = String::with_capacity(256);
         match self.format {
             Format::Text => self.text(&mut line, &head, &around, &own),
@@ -108,15 +128,16 @@ where
     }
 }
 
-fn json(line: &mut String, head: &Head<'_>, around: &[(&str, &Value)], own: &Fields) {
-    let Head { time, level, logger } = head;
+fn json(line: &mut String, head: &Head<'_>, around: &Latest<'_>, own: &Latest<'_>) {
+    let Head { level, logger, message } = head;
+    line.push_str(r#"{"ts":""#);
+    push_now(line);
     let level = level.as_str().to_ascii_lowercase();
-    let _ = write!(line, r#"{{"ts":"{time}","level":"{level}","logger":"#);
+    let _ = write!(line, r#"","level":"{level}","logger":"#);
     push_quoted(line, logger);
     line.push_str(r#","msg":"#);
-    push_quoted(line, &own.message);
-    let hidden = |name: &str| own.iter().any(|(known, _)| known == name);
-    let around = around.iter().copied().filter(|(name, _)| !hidden(name));
+    push_quoted(line, message);
+    let around = around.iter().filter(|(name, _)| !own.has(name));
     for (name, value) in around.chain(own.iter()) {
         line.push(',');
         if OWN.contains(&name) {
@@ -133,10 +154,8 @@ fn json(line: &mut String, head: &Head<'_>, around: &[(&str, &Value)], own: &Fie
     line.push('}');
 }
 
-fn now() -> String {
-    let mut time = String::with_capacity(27);
-    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
-    time
+fn push_now(line: &mut String) {
+    let _ = SystemTime.format_time(&mut Writer::new(line));
 }
 
 fn color(level: Level) -> &'static str {
@@ -168,5 +187,12 @@ fn push_visible(line: &mut String, text: &str) {
 
 /// A text as JSON.
 fn push_quoted(line: &mut String, text: &str) {
-    line.push_str(&serde_json::Value::from(text).to_string());
+    let is_odd = |byte: u8| byte < 0x20 || matches!(byte, b'"' | b'\\');
+    if text.bytes().any(is_odd) {
+        line.push_str(&serde_json::Value::from(text).to_string());
+        return;
+    }
+    line.push('"');
+    line.push_str(text);
+    line.push('"');
 }

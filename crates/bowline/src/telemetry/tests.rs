@@ -13,7 +13,7 @@ fn logged(options: &Options, run: impl FnOnce()) -> Vec<String> {
     let lines = Arc::new(Mutex::new(String::new()));
     let written = lines.clone();
     let (dispatch, _telemetry) =
-        build(options, false, move |line| written.lock().unwrap().push_str(line)).unwrap();
+        dispatch_to(options, move |line| written.lock().unwrap().push_str(line)).unwrap();
     tracing::dispatcher::with_default(&dispatch, run);
     let lines = lines.lock().unwrap();
     lines.lines().map(str::to_owned).collect()
@@ -51,6 +51,33 @@ fn a_json_line_has_the_fields_of_the_spans_around_it() {
         "the order helps people: {}",
         lines[0]
     );
+}
+
+#[test]
+fn of_several_values_of_a_field_the_last_is_shown() {
+    let lines = logged(&Options::new().format(Format::Json), || {
+        let span = info_span!("step", done = 0, of = "many", phase = tracing::field::Empty).entered();
+        for done in 1..=1000 {
+            span.record("done", done);
+            span.record("phase", "on its \"way\"\n");
+        }
+        info!(of = 1000, "{}", r"a \ b");
+    });
+    let expected = json!({
+        "level": "info", "logger": "bowline::telemetry::tests", "msg": r"a \ b", "done": 1000, "of": 1000,
+        "phase": "on its \"way\"\n",
+    });
+    assert_eq!(as_json(&lines[0]), expected);
+    assert!(lines[0].contains(r#""done":1000,"phase":"#), "{}", lines[0]);
+}
+
+#[test]
+fn what_is_meant_for_traces_is_not_logged() {
+    let lines = logged(&Options::new(), || {
+        let _span = info_span!("reconcile", otel.kind = "internal", name = "web").entered();
+        info!(otel.status_code = "OK", share = f64::INFINITY, "done");
+    });
+    assert!(lines[0].ends_with(": done share=inf name=web"), "{}", lines[0]);
 }
 
 #[test]
