@@ -12,6 +12,7 @@ use crate::foo::load::FooLoadArguments;
 use crate::informer::subject::InformerSubjectArguments;
 use crate::reconcile::subject::ReconcileSubjectArguments;
 use crate::replay::widget::GROUP;
+use crate::sink::Logger;
 use crate::workqueue::Workload;
 
 /// Fewer pairs than this say nothing on a machine whose runs differ by half.
@@ -160,6 +161,9 @@ pub(crate) struct ReconcileArguments {
     /// Reconciles that count; a multiple of 500
     #[arg(long, default_value_t = 100_000, value_parser = five_hundreds)]
     pub(crate) n: usize,
+    /// Who writes the lines of the subjects in Rust
+    #[arg(long, default_value_t = Logger::Bowline)]
+    pub(crate) logger: Logger,
 }
 
 #[derive(Args, Debug)]

@@ -29,6 +29,7 @@ use crate::apiserver::Scenario;
 use crate::arguments::{Arguments, Command};
 use crate::informer::Scenario as Informer;
 use crate::reconcile::Scenario as Reconcile;
+use crate::sink::Logger;
 
 /// Does what the command line says. A program whose allocator counts tells how many bytes are allocated now.
 #[must_use]
@@ -47,10 +48,10 @@ pub fn run(allocated: Option<fn() -> usize>) -> ExitCode {
         Command::InformerServer { programs, n } => informer::fill::main(programs, n),
         Command::InformerSubject(arguments) => informer::subject::main(arguments, allocated),
         Command::ReconcileThroughput(arguments) => {
-            reconcile::run(Reconcile::Throughput, &arguments.common, arguments.n)
+            reconcile::run(Reconcile::Throughput, &arguments.common, arguments.n, arguments.logger)
         }
         Command::ReconcileLatency(arguments) => {
-            reconcile::run(Reconcile::Latency, &arguments.common, arguments.n)
+            reconcile::run(Reconcile::Latency, &arguments.common, arguments.n, Logger::Bowline)
         }
         Command::ReconcileSubject(arguments) => reconcile::subject::main(arguments),
         Command::FooConverge(arguments) => foo::run(&arguments),

@@ -17,6 +17,7 @@ use crate::arguments::{Common, Peer};
 use crate::companion::Companion;
 use crate::maker::Maker;
 use crate::report::Row;
+use crate::sink::Logger;
 use crate::subject::Work;
 use crate::{go, scenario};
 
@@ -45,7 +46,7 @@ pub(crate) enum Task {
 }
 
 /// Runs a scenario and prints its results, see [`scenario::run`].
-pub(crate) fn run(what: Scenario, common: &Common, n: usize) -> ExitCode {
+pub(crate) fn run(what: Scenario, common: &Common, n: usize, logger: Logger) -> ExitCode {
     let scenario = scenario::Scenario { name: what.name(), peers: PEERS };
     // It is there until all have run.
     let mut companion = None;
@@ -53,7 +54,8 @@ pub(crate) fn run(what: Scenario, common: &Common, n: usize) -> ExitCode {
         let programs = peers.contains(&Peer::Go).then(go::build).transpose()?;
         let started = companion.insert(Companion::replay(what.objects(n))?);
         let endpoint = ["--endpoint".to_owned(), started.file().display().to_string()];
-        let mut subjects = vec![Maker::Bowline.subject(SUBJECT, &endpoint)?];
+        let ours = [&endpoint[..], &["--logger".to_owned(), logger.to_string()]].concat();
+        let mut subjects = vec![Maker::Bowline.subject(SUBJECT, &ours)?];
         if let Some(programs) = programs {
             subjects.push(go::CONTROLLER_RUNTIME.subject(
                 &programs,
@@ -62,7 +64,7 @@ pub(crate) fn run(what: Scenario, common: &Common, n: usize) -> ExitCode {
             ));
         }
         if peers.contains(&Peer::KubeRs) {
-            subjects.push(Maker::KubeRs.subject(SUBJECT, &endpoint)?);
+            subjects.push(Maker::KubeRs.subject(SUBJECT, &ours)?);
         }
         Ok(subjects)
     };

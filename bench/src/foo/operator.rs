@@ -13,8 +13,9 @@ use super::{bowline, kube_rs};
 use crate::apiserver::client::Endpoint;
 use crate::apiserver::load::Failure;
 use crate::metric::{CPU_S, RSS_PEAK_MIB, RSS_SETTLED_MIB};
+use crate::sink::Logger;
 use crate::subject::Measured;
-use crate::{execution, process, sink};
+use crate::{execution, process};
 
 /// How long to wait between two looks at the memory.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
@@ -90,7 +91,6 @@ fn main<F>(arguments: OperatorArguments, start: F) -> ExitCode
 where
     F: FnOnce(&Scope, &Endpoint, usize) -> Result<(), Failure> + Send + 'static,
 {
-    sink::log();
     execution::measured(move |scope| run(scope, arguments, start))
 }
 
@@ -98,6 +98,7 @@ async fn run<F>(scope: Scope, arguments: OperatorArguments, start: F) -> Result<
 where
     F: FnOnce(&Scope, &Endpoint, usize) -> Result<(), Failure>,
 {
+    Logger::Bowline.start()?;
     let endpoint: Endpoint = serde_json::from_slice(&fs::read(&arguments.endpoint)?)?;
     // Tasks are below the scope, and end with it.
     start(&scope, &endpoint, arguments.workers)?;

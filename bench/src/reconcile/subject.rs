@@ -10,9 +10,10 @@ use clap::Args;
 use super::{Task, bowline, kube_rs};
 use crate::apiserver::client::Endpoint;
 use crate::apiserver::load::Failure;
+use crate::execution;
 use crate::maker::Maker;
+use crate::sink::Logger;
 use crate::subject::Measured;
-use crate::{execution, sink};
 
 /// What a run is told. What a task does not need has a default.
 #[derive(Args, Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct ReconcileSubjectArguments {
     /// The file that tells where the server is
     #[arg(long)]
     endpoint: PathBuf,
+    #[arg(long)]
+    logger: Logger,
     /// How many objects the server has
     #[arg(long)]
     n: usize,
@@ -65,11 +68,11 @@ impl Run {
 
 /// Does it and prints what was measured, as one line of JSON. What is logged goes nowhere.
 pub(crate) fn main(arguments: ReconcileSubjectArguments) -> ExitCode {
-    sink::log();
     execution::measured(move |scope| run(scope, arguments))
 }
 
 async fn run(scope: Scope, arguments: ReconcileSubjectArguments) -> Result<Measured, Failure> {
+    arguments.logger.start()?;
     let clock = scope.spawner().clock().clone();
     let run = Run {
         scope,

@@ -98,7 +98,7 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
     /// Brings near what will be asked for soon: a look-up waits for memory several times, and here all wait together. It
     /// changes nothing but how long [`get`](Self::get) takes, and is worth it for some ten keys of a list that is worked
     /// through, not for one.
-    pub fn warm_up<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>) {
+    pub fn prefetch<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>) {
         let parts = keys.into_iter().map(|key| (key.namespace().unwrap_or_default(), key.name()));
         for object in self.current.load().get_all_in(&parts.collect::<Vec<_>>()).into_iter().flatten() {
             // What `get` writes to lies with the object, in memory that nothing else has touched.

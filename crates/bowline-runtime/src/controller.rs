@@ -1,6 +1,7 @@
 //! A controller: what it watches, its queue, its workers; how it starts and stops. Owns its life; what one run of a
 //! reconciler is belongs to [`worker`].
 
+mod ahead;
 mod builder;
 mod duty;
 mod error;

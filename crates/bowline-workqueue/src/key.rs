@@ -6,7 +6,7 @@ use std::hash::Hash;
 /// nothing to implement.
 ///
 /// A key's `Eq`, `Clone` and `Drop` run under the queue's lock: they must be quick, must not panic, and must not
-/// call the queue. It is cloned each time it is handed out, so it should be cheap to clone.
+/// call the queue. It is cloned each time it is handed out or peeked at, so it should be cheap to clone.
 pub trait Key: Eq + Hash + Clone + Send + 'static {}
 
 impl<K: Eq + Hash + Clone + Send + 'static> Key for K {}

@@ -193,7 +193,8 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
     }
 
     /// The next keys in line, `count` at the most: for a worker that can prepare for them. They stay where they are, and
-    /// nobody is promised any of them: other workers take keys too, and keys that come later may be more urgent.
+    /// nobody is promised any of them: other workers take keys too, and keys that come later may be more urgent. All are cloned
+    /// under the lock, so ask for some tens.
     ///
     /// They are in the order of their priority, then of their coming. The one that has waited longest is handed out sooner
     /// than it is shown here every sixteenth time.

@@ -139,7 +139,25 @@ pub enum TelemetryError {
 /// # Errors
 /// When the options make no sense, or something in this process listens already.
 pub fn init(options: &Options) -> Result<Telemetry, TelemetryError> {
-    let (dispatch, telemetry) = dispatch(options)?;
+    listen(options, dispatch(options)?)
+}
+
+/// The same, for a program that wants its lines elsewhere than on standard error: `write` is given each with its line break and
+/// without colors, by the thread that it comes from. It must not log, nor call what does: that would come back to it.
+///
+/// # Errors
+/// As [`init`].
+pub fn init_to(
+    options: &Options,
+    write: impl Fn(&str) + Send + Sync + 'static,
+) -> Result<Telemetry, TelemetryError> {
+    listen(options, build(options, false, write)?)
+}
+
+fn listen(
+    options: &Options,
+    (dispatch, telemetry): (Dispatch, Telemetry),
+) -> Result<Telemetry, TelemetryError> {
     tracing::dispatcher::set_global_default(dispatch).map_err(|_| TelemetryError::AlreadySet)?;
     Records::new(options.level.parse()?).install();
     Ok(telemetry)
@@ -162,18 +180,6 @@ pub fn dispatch(options: &Options) -> Result<(Dispatch, Telemetry), TelemetryErr
     build(options, is_colored, |line| drop(io::stderr().lock().write_all(line.as_bytes())))
 }
 
-/// The same, for a program that wants its lines elsewhere than on standard error: `write` is given each with its line break,
-/// without colors, by whichever thread it comes from.
-///
-/// # Errors
-/// When the options make no sense.
-pub fn dispatch_to(
-    options: &Options,
-    write: impl Fn(&str) + Send + Sync + 'static,
-) -> Result<(Dispatch, Telemetry), TelemetryError> {
-    build(options, false, write)
-}
-
 fn build(
     options: &Options,
     is_colored: bool,
@@ -183,8 +189,8 @@ fn build(
     let lines = Lines::new(options.format, is_colored, write);
     #[cfg(feature = "opentelemetry")]
     if let Some(traces) = traces::Traces::from_environment()? {
-        // Not all as an `Option`: where that is none, `tracing` asks the filters about each event that they never want, and what
-        // they answer is taken for their answer about a later one.
+        // Two stacks, not one with the traces as an `Option`: where that is none, `tracing` asks the filters about each event that
+        // they never want, and what they answer is taken for their answer about a later one.
         let subscriber = Registry::default().with(lines.with_filter(directives)).with(traces.layer());
         return Ok((Dispatch::new(subscriber), Telemetry { traces: Some(traces) }));
     }

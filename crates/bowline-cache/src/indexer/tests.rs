@@ -38,16 +38,16 @@ fn an_index_that_is_added_late_has_what_was_there_before() {
 }
 
 #[test]
-fn warming_up_leaves_everything_as_it_is() {
+fn prefetching_leaves_everything_as_it_is() {
     let indexer = Indexer::new();
-    indexer.warm_up([&ObjectKey::new("a", "x")]);
+    indexer.prefetch([&ObjectKey::new("a", "x")]);
     indexer.add(object("a", "x", "web"));
     indexer.add(object("", "x", "web"));
     let before = indexer.get(&ObjectKey::new("a", "x")).unwrap();
     let keys = [("a", "x"), ("", "x"), ("a", "x"), ("b", "x")]
         .map(|(namespace, name)| ObjectKey::new(namespace, name));
-    indexer.warm_up(&keys);
-    indexer.warm_up([]);
+    indexer.prefetch(&keys);
+    indexer.prefetch([]);
     let after = indexer.get(&keys[0]).unwrap();
     assert!(Arc::ptr_eq(&before, &after));
     assert_eq!(Arc::strong_count(&after), 3, "the indexer, and the two here");

@@ -3,7 +3,6 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use bowline_workqueue::Item;
 use tracing::Span;
 use tracing::field::Empty;
 
+use super::ahead::Ahead;
 use super::builder::GaveUp;
 use super::error::ControllerError;
 use super::pending::Pending;
@@ -34,9 +34,6 @@ const JITTER: f64 = 0.1;
 /// How long a worker goes on without a wait before it lets others have its thread, and for how many requests.
 const TURN: (Duration, u32) = (Duration::from_millis(1), 1024);
 
-/// How many requests a worker looks ahead.
-const AHEAD: usize = 16;
-
 /// Works until the queue is shut down.
 pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execute: Arc<X>, bound: X::Bound) {
     let rng = session.clock().rng().fork();
@@ -50,9 +47,7 @@ pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execu
         execute: &*execute,
         bound: &bound,
     };
-    // What one of several sees ahead, the others take.
-    let looks_ahead = X::LOOKS_AHEAD && session.core().options.concurrency == NonZeroUsize::MIN;
-    let mut expected = 0;
+    let mut ahead = Ahead::new(X::LOOKS_AHEAD, session.core().options.concurrency);
     let mut turn = Turn::default();
     let mut next = session.queue().get().await;
     while let Some(mut item) = next {
@@ -60,12 +55,8 @@ pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execu
             session.leave();
             return;
         }
-        if looks_ahead {
-            if expected == 0 {
-                execute.expect(&bound, &session.queue().peek(AHEAD));
-                expected = AHEAD;
-            }
-            expected -= 1;
+        if let Some(requests) = ahead.look(session.queue()) {
+            execute.expect(&bound, &requests);
         }
         let (then, finished) = worker.run(&mut item, ids.draw(), &mut turn).await;
         next = match then {

@@ -116,7 +116,7 @@ where
     }
 
     fn expect(&self, (informer, _): &Self::Bound, requests: &[Request]) {
-        informer.indexer().warm_up(requests.iter().map(Request::key));
+        informer.indexer().prefetch(requests.iter().map(Request::key));
     }
 
     async fn execute(

@@ -43,8 +43,7 @@ impl Fields {
 
     /// What an event says.
     pub(super) fn message(&self) -> &str {
-        let message = self.all().find(|(name, _)| *name == MESSAGE);
-        message.map_or("", |(_, Value::Text(value) | Value::Plain(value))| value)
+        self.get(MESSAGE).map_or("", |(Value::Text(value) | Value::Plain(value))| value)
     }
 
     /// All but the message. A name that was given twice is there twice.
@@ -54,6 +53,9 @@ impl Fields {
 
     /// Newer values in the place of older ones.
     pub(super) fn merge(&mut self, newer: &Self) {
+        if newer.entries.is_empty() {
+            return;
+        }
         // Made anew, so that it does not grow however often a value is replaced.
         let mut merged = Self::new();
         for (name, older) in self.all() {
@@ -137,5 +139,35 @@ impl Visit for Fields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         // JSON has no words for infinity.
         self.write(field, !value.is_finite(), format_args!("{value}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_replaced_leave_nothing_behind() {
+        let (mut fields, mut newer) = (Fields::new(), Fields::new());
+        fields.push("name", Value::Text("web"));
+        newer.push("step", Value::Plain("1000"));
+        newer.push("phase", Value::Text("done"));
+        for _ in 0..1000 {
+            fields.merge(&newer);
+            fields.merge(&Fields::new());
+        }
+        assert_eq!((&*fields.values, fields.entries.len()), ("web1000done", 3));
+        assert!(fields.values.capacity() <= ROOM.0);
+    }
+
+    #[test]
+    fn of_two_messages_the_last_counts() {
+        let mut fields = Fields::new();
+        assert_eq!(fields.message(), "");
+        fields.push(MESSAGE, Value::Text("failed"));
+        fields.push("attempt", Value::Plain("2"));
+        fields.push(MESSAGE, Value::Text("no luck"));
+        assert_eq!(fields.message(), "no luck");
+        assert_eq!(fields.iter().count(), 1);
     }
 }

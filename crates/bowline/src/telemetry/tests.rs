@@ -13,7 +13,7 @@ fn logged(options: &Options, run: impl FnOnce()) -> Vec<String> {
     let lines = Arc::new(Mutex::new(String::new()));
     let written = lines.clone();
     let (dispatch, _telemetry) =
-        dispatch_to(options, move |line| written.lock().unwrap().push_str(line)).unwrap();
+        build(options, false, move |line| written.lock().unwrap().push_str(line)).unwrap();
     tracing::dispatcher::with_default(&dispatch, run);
     let lines = lines.lock().unwrap();
     lines.lines().map(str::to_owned).collect()

@@ -152,6 +152,7 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
     let log = log(&output);
     assert!(log.contains(r#""level":"warn","logger":"driver","msg":"a record of the crate log"}"#), "{log}");
     assert!(!log.contains("one that nobody wants") && log.contains("the event after it"), "{log}");
+    assert!(!log.contains(r#""msg":"looking""#), "an event of the trace, below the level of the log: {log}");
 
     // The log has the same keys, though the level is above that of the span.
     let line = log.lines().find(|line| line.contains("no luck")).unwrap();
