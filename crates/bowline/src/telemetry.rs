@@ -145,6 +145,22 @@ pub fn init(options: &Options) -> Result<Telemetry, TelemetryError> {
 /// The same, for a program that wants its lines elsewhere than on standard error: `write` is given each with its line break and
 /// without colors, by the thread that it comes from. It must not log, nor call what does: that would come back to it.
 ///
+/// ```standalone_crate
+/// use std::sync::{Arc, Mutex};
+///
+/// use bowline::telemetry::{self, Options};
+///
+/// # fn main() -> Result<(), telemetry::TelemetryError> {
+/// let lines = Arc::new(Mutex::new(String::new()));
+/// let kept = lines.clone();
+/// let telemetry = telemetry::init_to(&Options::new(), move |line| kept.lock().unwrap().push_str(line))?;
+/// tracing::info!(answer = 42, "found");
+/// assert!(lines.lock().unwrap().ends_with("found answer=42\n"));
+/// # drop(telemetry);
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Errors
 /// As [`init`].
 pub fn init_to(
