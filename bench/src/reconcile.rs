@@ -54,8 +54,8 @@ pub(crate) fn run(what: Scenario, common: &Common, n: usize, logger: Logger) -> 
         let programs = peers.contains(&Peer::Go).then(go::build).transpose()?;
         let started = companion.insert(Companion::replay(what.objects(n))?);
         let endpoint = ["--endpoint".to_owned(), started.file().display().to_string()];
-        let ours = [&endpoint[..], &["--logger".to_owned(), logger.to_string()]].concat();
-        let mut subjects = vec![Maker::Bowline.subject(SUBJECT, &ours)?];
+        let in_rust = [&endpoint[..], &["--logger".to_owned(), logger.to_string()]].concat();
+        let mut subjects = vec![Maker::Bowline.subject(SUBJECT, &in_rust)?];
         if let Some(programs) = programs {
             subjects.push(go::CONTROLLER_RUNTIME.subject(
                 &programs,
@@ -64,7 +64,7 @@ pub(crate) fn run(what: Scenario, common: &Common, n: usize, logger: Logger) -> 
             ));
         }
         if peers.contains(&Peer::KubeRs) {
-            subjects.push(Maker::KubeRs.subject(SUBJECT, &ours)?);
+            subjects.push(Maker::KubeRs.subject(SUBJECT, &in_rust)?);
         }
         Ok(subjects)
     };

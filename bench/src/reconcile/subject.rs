@@ -25,6 +25,7 @@ pub(crate) struct ReconcileSubjectArguments {
     /// The file that tells where the server is
     #[arg(long)]
     endpoint: PathBuf,
+    /// Who writes lines
     #[arg(long)]
     logger: Logger,
     /// How many objects the server has

@@ -28,9 +28,12 @@ impl Ahead {
         if !self.is_of_use {
             return None;
         }
-        let seen = (self.left == 0).then(|| queue.peek(AHEAD));
-        self.left = if seen.is_some() { AHEAD } else { self.left } - 1;
-        seen
+        let is_due = self.left == 0;
+        if is_due {
+            self.left = AHEAD;
+        }
+        self.left -= 1;
+        is_due.then(|| queue.peek(AHEAD))
     }
 }
 
