@@ -52,10 +52,7 @@ pub(crate) fn build() -> Result<PathBuf, BuildError> {
         .args(["build", "-trimpath", "-o", &output, "./cmd/..."])
         .current_dir(SOURCE)
         .status()
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => BuildError::NoGo,
-            _ => BuildError::NotStarted(error),
-        })?;
+        .map_err(|error| BuildError::not_started(error, Path::new(SOURCE)))?;
     if status.success() { Ok(programs) } else { Err(BuildError::Failed(status)) }
 }
 
@@ -75,8 +72,21 @@ fn programs_directory(this_program: &Path) -> PathBuf {
 pub(crate) enum BuildError {
     NoTargetDirectory(io::Error),
     NoGo,
+    /// The checkout that this program was built from is gone.
+    NoSource,
     NotStarted(io::Error),
     Failed(ExitStatus),
+}
+
+impl BuildError {
+    /// The program or the directory to run it in was not found: the system does not tell which.
+    fn not_started(error: io::Error, source: &Path) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound if source.is_dir() => Self::NoGo,
+            io::ErrorKind::NotFound => Self::NoSource,
+            _ => Self::NotStarted(error),
+        }
+    }
 }
 
 impl fmt::Display for BuildError {
@@ -88,6 +98,11 @@ impl fmt::Display for BuildError {
                 f,
                 "the Go peers cannot be built: there is no `go` on the PATH; install Go {needed} or later, or \
                  leave out `--peer go`"
+            ),
+            Self::NoSource => write!(
+                f,
+                "the Go peers cannot be built: their source, {SOURCE}, is gone; run this program from a checkout, with \
+                 `cargo run --release -p bowline-bench`"
             ),
             Self::NotStarted(error) => write!(f, "cannot run `go build` in {SOURCE}: {error}"),
             Self::Failed(status) => write!(
@@ -117,6 +132,19 @@ mod tests {
     fn a_missing_go_is_named_with_what_to_do() {
         let text = BuildError::NoGo.to_string();
         assert!(text.contains("install Go 1.") && text.contains("leave out `--peer go`"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_checkout_is_not_taken_for_a_missing_go() {
+        let not_found = || io::Error::from(io::ErrorKind::NotFound);
+        let directory = tempfile::tempdir().unwrap();
+        let gone = directory.path().join("gone");
+        assert!(matches!(BuildError::not_started(not_found(), directory.path()), BuildError::NoGo));
+        let error = BuildError::not_started(not_found(), &gone);
+        assert!(matches!(error, BuildError::NoSource));
+        assert!(error.to_string().contains(SOURCE), "{error}");
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert!(matches!(BuildError::not_started(denied, &gone), BuildError::NotStarted(_)));
     }
 
     #[test]
