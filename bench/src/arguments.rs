@@ -162,7 +162,7 @@ pub(crate) struct ReconcileArguments {
     #[arg(long, default_value_t = 100_000, value_parser = five_hundreds)]
     pub(crate) n: usize,
     /// Who writes the lines of the subjects in Rust
-    #[arg(long, default_value_t = Logger::Bowline)]
+    #[arg(long, value_enum, default_value_t = Logger::Bowline)]
     pub(crate) logger: Logger,
 }
 
@@ -239,6 +239,12 @@ impl fmt::Display for NoSuchPeer {
 
 impl std::error::Error for NoSuchPeer {}
 
+/// What is typed for a value on the command line.
+pub(crate) fn typed(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value().expect("every value of ours can be typed");
+    value.get_name().to_owned()
+}
+
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be at least 1".to_owned()),
@@ -280,6 +286,18 @@ mod tests {
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_typed_for_a_value_is_that_value() {
+        for logger in Logger::value_variants() {
+            let arguments = ["bowline-bench", "reconcile-throughput", "--logger", &typed(logger)];
+            match Arguments::try_parse_from(arguments).unwrap().command {
+                Command::ReconcileThroughput(parsed) => assert_eq!(parsed.logger, *logger),
+                other => panic!("not the scenario: {other:?}"),
+            }
+        }
+        assert_eq!(typed(&Logger::TracingSubscriber), "tracing-subscriber");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where subjects log to: lines are written in full, and go nowhere.
 
-use std::{fmt, hint, io};
+use std::{hint, io};
 
 use bowline::telemetry::{self, Options, TelemetryError};
 use clap::ValueEnum;
@@ -33,27 +33,6 @@ impl Logger {
                 .with_writer(io::sink)
                 .try_init()
                 .map_err(|_| TelemetryError::AlreadySet),
-        }
-    }
-}
-
-impl fmt::Display for Logger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bowline => "bowline",
-            Self::TracingSubscriber => "tracing-subscriber",
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_logger_is_displayed_as_it_is_typed() {
-        for logger in Logger::value_variants() {
-            assert_eq!(logger.to_string(), logger.to_possible_value().unwrap().get_name());
         }
     }
 }

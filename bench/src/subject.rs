@@ -8,7 +8,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use bowline_clock::{Spawner, Task};
+use clap::ValueEnum;
 
+use crate::arguments::typed;
 use crate::report::{self, Row};
 
 /// What our own subject is called.
@@ -51,13 +53,13 @@ impl Work {
     /// A task of a program, with numbers that it is given by name.
     pub(crate) fn of_task(
         variant: &str,
-        task: impl fmt::Display,
+        task: &impl ValueEnum,
         arguments: &[(&str, usize)],
         rows: Vec<Row>,
         limit: Duration,
     ) -> Self {
         // Go's `flag` takes two dashes as well.
-        let mut all = vec!["--task".to_owned(), task.to_string()];
+        let mut all = vec!["--task".to_owned(), typed(task)];
         for (name, value) in arguments {
             all.extend([format!("--{name}"), value.to_string()]);
         }

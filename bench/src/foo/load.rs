@@ -21,6 +21,7 @@ use super::requests::Requests;
 use super::{API_CALLS, CONFLICTS, EVENTS, IDLE_WRITES, object};
 use crate::apiserver::client::{Asked, Client, Connection, Endpoint, string};
 use crate::apiserver::load::{Failure, ask_all};
+use crate::arguments::typed;
 use crate::metric::WALL_S;
 use crate::subject::Measured;
 use crate::{execution, process};
@@ -173,7 +174,7 @@ async fn measure(
 fn start(arguments: &FooLoadArguments, mode: Mode) -> Result<Child, Failure> {
     let mut command = Command::new(&arguments.program);
     if mode != Mode::Alone {
-        command.args(["--mode", mode.name()]);
+        command.args(["--mode", &typed(&mode)]);
     }
     // Go's `flag` takes two dashes as well. It ends with its stdin, so it does when this process ends.
     let started = command

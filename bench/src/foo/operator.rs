@@ -53,15 +53,6 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What it is called on the command line.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Alone => "alone",
-            Self::Managed => "managed",
-            Self::Elected => "elected",
-        }
-    }
-
     /// What a metric is called in a run that measures it with an election and without.
     pub(super) fn key(self, metric: &str) -> String {
         match self {
@@ -108,16 +99,4 @@ where
         process::settled(&Clock::real(), BETWEEN_LOOKS, || Ok(process::status_mib("VmRSS"))).await?;
     let values = [(CPU_S, cpu), (RSS_PEAK_MIB, peak), (RSS_SETTLED_MIB, settled)];
     Ok(values.into_iter().map(|(metric, value)| (metric.name.to_owned(), value)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mode_is_called_as_it_is_typed() {
-        for mode in Mode::value_variants() {
-            assert_eq!(mode.name(), mode.to_possible_value().unwrap().get_name());
-        }
-    }
 }

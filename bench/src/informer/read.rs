@@ -7,6 +7,7 @@ use super::subject::Run;
 use super::{READS_PER_S, Task};
 use crate::apiserver::client::{Asked, Client};
 use crate::apiserver::load::Failure;
+use crate::arguments::typed;
 use crate::go::CONTROLLER_RUNTIME;
 use crate::maker::KUBE_RS;
 use crate::replay::widget;
@@ -33,8 +34,8 @@ const APART: usize = 1_000_003;
 pub(super) fn work(n: usize) -> Vec<Work> {
     let group = n / widget::groups(n);
     let variant = |task| match task {
-        Task::Index => format!("{task} of={group} readers={READERS} n={n}"),
-        _ => format!("{task} readers={READERS} n={n}"),
+        Task::Index => format!("{} of={group} readers={READERS} n={n}", typed(&task)),
+        _ => format!("{} readers={READERS} n={n}", typed(&task)),
     };
     let ten = (CONTROLLER_RUNTIME.name, Target::AtLeast(10.0));
     [(Task::Get, 1.0), (Task::Index, 50.0)]

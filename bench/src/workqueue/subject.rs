@@ -216,7 +216,7 @@ mod tests {
             let measured = run(*workload, 2_100);
             let names: Vec<_> = workload.metrics().iter().map(|metric| metric.name).collect();
             assert_eq!(measured.len(), names.len());
-            assert!(names.iter().all(|name| measured[name] > 0.0), "{workload}: {measured:?}");
+            assert!(names.iter().all(|name| measured[name] > 0.0), "{workload:?}: {measured:?}");
         }
     }
 
