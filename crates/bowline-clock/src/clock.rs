@@ -1,20 +1,22 @@
-//! The clock: what time it is, and waiting for a later one.
+//! The clock: reading the time, and waiting.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+#[cfg(feature = "simulation")]
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use crate::{Instant, Rng, Scope};
 
-/// A sleep longer than this is cut into pieces: timers need not hold a deadline that a process never reaches.
+/// Maximum duration of one timer. Longer sleeps use several timers in turn.
 const LONGEST_TIMER: Duration = Duration::from_hours(365 * 24);
 
 /// Monotonic time, wall time, sleeping, randomness and task scopes. Clones share them.
 ///
-/// Pass a clock to whatever waits, draws or spawns; make one in `main` with [`Clock::real`], or let a
-/// `Simulation` make it. Sleeping needs a tokio runtime with its timer enabled; reading the time needs none.
+/// Pass a clock to code that waits, draws random numbers or spawns. Create one in `main` with [`Clock::real`], or let a
+/// `Simulation` create it. Sleeping needs a tokio runtime with its timer enabled; reading the time does not.
 #[derive(Clone)]
 pub struct Clock {
     shared: Arc<Shared>,
@@ -30,23 +32,24 @@ enum Wall {
     System,
     #[cfg(feature = "simulation")]
     Simulated {
-        epoch: SystemTime,
+        /// The wall time at the clock's creation, derived from the current wall clock.
+        epoch: Mutex<SystemTime>,
     },
 }
 
 impl Clock {
     /// The machine's clocks, and random numbers from the operating system.
     ///
-    /// Monotonic time is tokio's, so it follows a runtime whose time is paused.
+    /// Monotonic time is tokio's, so it follows a runtime with paused time.
     #[must_use]
     pub fn real() -> Self {
         Self::new(Wall::System, Rng::from_system())
     }
 
-    /// Time that starts at `epoch` and passes as tokio's does, which is paused in a simulation.
+    /// Time that starts at `epoch` and follows tokio's, which is paused in a simulation.
     #[cfg(feature = "simulation")]
     pub(crate) fn simulated(epoch: SystemTime, seed: u64) -> Self {
-        Self::new(Wall::Simulated { epoch }, Rng::seeded(seed))
+        Self::new(Wall::Simulated { epoch: Mutex::new(epoch) }, Rng::seeded(seed))
     }
 
     fn new(wall: Wall, rng: Rng) -> Self {
@@ -65,9 +68,9 @@ impl Clock {
         Instant::ZERO + tokio_now().saturating_duration_since(self.shared.origin)
     }
 
-    /// The monotonic time, counting also while the machine is suspended, which [`now`](Self::now) does not on Linux. For
-    /// deadlines that others keep on their own clocks: a lease goes on ending while its holder sleeps. In a simulation it
-    /// is `now`. Not comparable with `now`.
+    /// The monotonic time, including time in suspend, which [`now`](Self::now) excludes on Linux. Use it for deadlines
+    /// that other machines measure too: a lease expires while its holder is suspended. In a simulation it equals `now`.
+    /// Not comparable with `now`.
     #[must_use]
     pub fn now_with_suspend(&self) -> Instant {
         match self.shared.wall {
@@ -77,23 +80,36 @@ impl Clock {
         }
     }
 
-    /// The wall time: for people and for other machines. It can jump, so never measure with it.
+    /// The wall time, for people and for other machines. It can jump, so never measure durations with it.
     #[must_use]
-    pub fn wall(&self) -> SystemTime {
+    pub fn system_time(&self) -> SystemTime {
         match self.shared.wall {
             #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system")]
             Wall::System => SystemTime::now(),
             #[cfg(feature = "simulation")]
-            Wall::Simulated { epoch } => epoch + self.now().since(Instant::ZERO),
+            Wall::Simulated { ref epoch } => *lock(epoch) + self.now().duration_since(Instant::ZERO),
         }
     }
 
-    /// Waits for `duration`. Zero is over at once.
+    /// Sets the wall clock of a simulation, as an administrator, NTP or the end of a suspend does: the wall time jumps,
+    /// the monotonic time does not.
+    ///
+    /// # Panics
+    /// When the clock is a real one.
+    #[cfg(feature = "simulation")]
+    pub fn set_wall(&self, wall: SystemTime) {
+        match &self.shared.wall {
+            Wall::System => panic!("the wall clock of the machine is not ours to set"),
+            Wall::Simulated { epoch } => *lock(epoch) = wall - self.now().duration_since(Instant::ZERO),
+        }
+    }
+
+    /// Waits for `duration`. Zero ends at once.
     pub fn sleep(&self, duration: Duration) -> Sleep {
         self.sleep_until(self.now() + duration)
     }
 
-    /// Waits until `deadline`. One in the past is over at once; [`Instant::MAX`] never comes.
+    /// Waits until `deadline`. One in the past ends at once; [`Instant::MAX`] never ends.
     ///
     /// # Panics
     /// When polled outside a tokio runtime, or in one without a timer.
@@ -101,11 +117,11 @@ impl Clock {
         Sleep { clock: self.clone(), deadline, timer: None }
     }
 
-    /// Waits for `future`, but no longer than `limit`.
+    /// Waits for `future`, at most for `limit`.
     ///
     /// # Errors
-    /// [`Elapsed`] when `limit` passed first; the future is dropped then. One that is ready at once wins, even
-    /// over a limit of zero.
+    /// [`Elapsed`] when `limit` passed first; the future is then dropped. A future that is ready at once succeeds, even
+    /// with a limit of zero.
     pub async fn timeout<F: Future>(&self, limit: Duration, future: F) -> Result<F::Output, Elapsed> {
         let mut future = std::pin::pin!(future);
         let mut sleep = self.sleep(limit);
@@ -122,7 +138,7 @@ impl Clock {
         &self.shared.rng
     }
 
-    /// A new scope of tasks, a root of its own. `name` is what its tasks are known by in reports.
+    /// A new root scope of tasks. `name` is the prefix of its tasks' names in reports.
     #[must_use]
     pub fn scope(&self, name: impl Into<String>) -> Scope {
         Scope::root(self.clone(), name.into())
@@ -135,7 +151,7 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A wait for a deadline, see [`Clock::sleep_until`].
+/// The future of [`Clock::sleep_until`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Sleep {
@@ -145,15 +161,15 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// When the wait is over.
+    /// The time when the sleep ends.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// A timer for the deadline or, if that is far off, for a part of the way.
+    /// A timer until the deadline, or for a part of the time if that is far off.
     fn start_timer(&self, now: Instant) -> Pin<Box<tokio::time::Sleep>> {
-        let piece = self.deadline.since(now).min(LONGEST_TIMER);
+        let piece = self.deadline.duration_since(now).min(LONGEST_TIMER);
         #[expect(clippy::disallowed_methods, reason = "this is the one place that starts timers")]
         let timer = tokio::time::sleep(piece);
         Box::pin(timer)
@@ -170,7 +186,7 @@ impl Future for Sleep {
                 self.timer = None;
             }
             if self.deadline == Instant::MAX {
-                // No timer: a simulation would leap to it.
+                // No timer: a simulation would jump to it.
                 return Poll::Pending;
             }
             let now = self.clock.now();
@@ -189,7 +205,13 @@ pub struct Elapsed {
     limit: Duration,
 }
 
-/// Where there is no clock that counts suspend, the monotonic one has to do.
+/// No code panics under this lock.
+#[cfg(feature = "simulation")]
+fn lock(epoch: &Mutex<SystemTime>) -> MutexGuard<'_, SystemTime> {
+    epoch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Platforms without a clock that counts suspend use the monotonic one.
 fn boot_time() -> Instant {
     #[cfg(target_os = "linux")]
     let clock = rustix::time::ClockId::Boottime;
@@ -224,24 +246,37 @@ mod tests {
     #[test]
     fn a_sleep_ends_at_its_deadline_and_wall_time_goes_along() {
         Simulation::new(0).run(|clock| async move {
-            let (now, wall) = (clock.now(), clock.wall());
+            let (now, wall) = (clock.now(), clock.system_time());
             clock.sleep(Duration::from_secs(3600)).await;
-            assert_eq!(clock.now().since(now), Duration::from_secs(3600));
-            assert_eq!(clock.wall().duration_since(wall).unwrap(), Duration::from_secs(3600));
+            assert_eq!(clock.now().duration_since(now), Duration::from_secs(3600));
+            assert_eq!(clock.system_time().duration_since(wall).unwrap(), Duration::from_secs(3600));
         });
     }
 
     #[test]
-    fn a_sleep_of_years_is_cut_into_pieces_and_still_ends_on_time() {
+    fn the_wall_clock_of_a_simulation_can_be_set_and_runs_on() {
+        Simulation::new(0).run(|clock| async move {
+            clock.sleep(Duration::from_secs(10)).await;
+            let (now, past) = (clock.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(60));
+            clock.set_wall(past);
+            assert_eq!((clock.system_time(), clock.now()), (past, now));
+            clock.sleep(Duration::from_secs(5)).await;
+            assert_eq!(clock.system_time(), past + Duration::from_secs(5));
+            assert_eq!(clock.now().duration_since(now), Duration::from_secs(5));
+        });
+    }
+
+    #[test]
+    fn a_sleep_of_years_uses_several_timers_and_ends_on_time() {
         Simulation::new(0).run(|clock| async move {
             let decade = LONGEST_TIMER * 10 + Duration::from_secs(1);
             clock.sleep(decade).await;
-            assert_eq!(clock.now().since(Instant::ZERO), decade);
+            assert_eq!(clock.now().duration_since(Instant::ZERO), decade);
         });
     }
 
     #[test]
-    fn the_end_of_time_never_comes_and_the_past_is_over_at_once() {
+    fn a_sleep_until_the_maximum_never_ends_and_one_until_the_past_ends_at_once() {
         Simulation::new(0).run(|clock| async move {
             clock.sleep(Duration::ZERO).await;
             clock.sleep_until(Instant::ZERO).await;

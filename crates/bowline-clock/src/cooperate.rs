@@ -1,29 +1,29 @@
-//! Giving way: how a future that is always ready lets others on its thread run.
+//! Cooperative yielding for futures that are always ready.
 
 use std::task::{Context, Poll, ready};
 
 use tokio::task::coop::{RestoreOnPending, poll_proceed};
 
-/// Says that a poll which [`poll_cooperate`] let through has something to show for it. Dropped without
-/// [`made`](Progress::made), the poll costs its task nothing.
+/// A poll that [`poll_cooperate`] allowed. Call [`made_progress`](Progress::made_progress) if the poll is ready;
+/// dropped without it, the poll uses no budget.
 #[must_use = "call `made` when the poll is going to return `Ready`"]
 #[derive(Debug)]
 pub struct Progress(RestoreOnPending);
 
 impl Progress {
-    /// The poll returns [`Poll::Ready`]: it counts against the task's turn.
+    /// The poll returns [`Poll::Ready`], and uses one unit of the task's budget.
     #[inline]
-    pub fn made(self) {
+    pub fn made_progress(self) {
         self.0.made_progress();
     }
 }
 
-/// Asks whether the current task may go on. [`Poll::Pending`] means that it has had its turn and is already
-/// scheduled to be polled again: return `Pending` at once, without side effects.
+/// Checks whether the current task may continue. [`Poll::Pending`] means that its budget is used up and that it is
+/// already scheduled to be polled again: return `Pending` at once, without side effects.
 ///
-/// A future that can be ready many times in a row calls this first in its `poll`; otherwise a loop around it
-/// never yields and starves whatever shares its thread. It shares the budget of tokio's own resources. Outside
-/// tokio it never says `Pending`.
+/// A future that can be ready many times in a row calls this first in its `poll`; otherwise a loop around it never
+/// yields and starves other tasks on its thread. It shares the budget of tokio's own resources. Outside tokio it never
+/// returns `Pending`.
 #[inline]
 pub fn poll_cooperate(cx: &mut Context<'_>) -> Poll<Progress> {
     Poll::Ready(Progress(ready!(poll_proceed(cx))))
@@ -35,14 +35,14 @@ mod tests {
     use std::future::poll_fn;
 
     #[tokio::test]
-    async fn a_loop_that_is_always_ready_gives_way_to_its_neighbour() {
+    async fn a_loop_that_is_always_ready_yields_to_other_tasks() {
         let scope = crate::Clock::real().scope("test");
         let neighbour = scope.spawn("neighbour", async {});
         let mut turns = 0_u32;
         poll_fn(|cx| {
-            // Never returns by itself: only Pending gets us out.
+            // Only `Pending` ends this loop.
             while let Poll::Ready(progress) = poll_cooperate(cx) {
-                progress.made();
+                progress.made_progress();
                 turns += 1;
             }
             Poll::Ready(())

@@ -1,4 +1,4 @@
-//! Hash maps whose order is random in production and repeats in a simulation.
+//! Hash maps with a random order in production and a repeatable one in a simulation.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -15,16 +15,15 @@ pub type HashSet<T> = std::collections::HashSet<T, HashState>;
 
 /// Builds hashers from a seed that [`Rng::hash_state`](crate::Rng::hash_state) drew.
 ///
-/// Fast, and seeded per map, so that whoever chooses the keys cannot prepare collisions in advance. It has no
-/// `Default` on purpose: a map that is ever iterated is made with
-/// `HashMap::with_hasher(clock.rng().hash_state())`, one that is only looked up in may be made with
-/// [`HashState::for_lookups`].
+/// Fast, and seeded per map, so that a client that chooses keys cannot prepare collisions. It has no `Default` on
+/// purpose. Create a map that is iterated with `HashMap::with_hasher(clock.rng().hash_state())`; a map that is only
+/// used for lookups may use [`HashState::for_lookups`].
 #[derive(Clone, Debug)]
 pub struct HashState(SeedableRandomState);
 
 impl HashState {
-    /// A random state, in a simulation too: only for maps whose order cannot be seen, because nothing iterates
-    /// over them or because the order does not matter to what the loop does.
+    /// A random state, also in a simulation. Only for maps whose order is not visible, because they are not iterated,
+    /// or because the order does not affect the loop's result.
     #[must_use]
     pub fn for_lookups() -> Self {
         Self(SeedableRandomState::random())
@@ -48,7 +47,7 @@ impl BuildHasher for HashState {
 #[derive(Clone)]
 pub struct KeyHasher(FoldHasher<'static>);
 
-/// Forwards the named methods, so that each takes the inner hasher's short way.
+/// Forwards the named methods, so that each uses the inner hasher's fast path.
 macro_rules! forward {
     ($($method:ident($value:ty))*) => {
         impl Hasher for KeyHasher {

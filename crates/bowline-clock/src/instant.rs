@@ -14,9 +14,9 @@ use std::time::Duration;
 pub struct Instant(u64);
 
 impl Instant {
-    /// When the clock was made.
+    /// The creation of the clock.
     pub const ZERO: Self = Self(0);
-    /// The end of time, where arithmetic saturates.
+    /// The latest instant, where arithmetic saturates.
     pub const MAX: Self = Self(u64::MAX);
 
     /// The instant this many nanoseconds after the clock was made.
@@ -31,9 +31,9 @@ impl Instant {
         self.0
     }
 
-    /// How much later this is than `earlier`; zero if it is not later.
+    /// The duration since `earlier`; zero if that is later.
     #[must_use]
-    pub const fn since(self, earlier: Self) -> Duration {
+    pub const fn duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
@@ -80,8 +80,8 @@ mod tests {
     #[test]
     fn since_is_zero_for_an_instant_that_is_not_later() {
         let later = Instant::from_nanos(5);
-        assert_eq!(later.since(Instant::ZERO), Duration::from_nanos(5));
-        assert_eq!(Instant::ZERO.since(later), Duration::ZERO);
+        assert_eq!(later.duration_since(Instant::ZERO), Duration::from_nanos(5));
+        assert_eq!(Instant::ZERO.duration_since(later), Duration::ZERO);
     }
 
     #[test]

@@ -1,13 +1,12 @@
-//! Time, randomness and tasks: everything that a simulation must own.
+//! Time, randomness and tasks for code that can be simulated.
 //!
-//! A Bowline process reads clocks, draws numbers and spawns tasks only through this crate. In production that
-//! costs nothing; in a simulation the whole process then runs on one thread, on simulated time, from one seed,
-//! and "the operator crashed here" is the abort of one [`Scope`]. Such a thing cannot be added later, so it is
-//! here from the first day, and clippy's `disallowed-methods` refuses the ways around it.
+//! A Bowline process reads clocks, draws random numbers and spawns tasks only through this crate. In production that
+//! costs nothing. In a simulation the whole process runs on one thread, on simulated time, from one seed, and a crash
+//! is the abort of one [`Scope`]. clippy's `disallowed-methods` forbids other ways.
 //!
-//! - [`Clock`]: monotonic time ([`Instant`]), wall time, sleeping, and the way to the two below.
+//! - [`Clock`]: monotonic time ([`Instant`]), wall time, sleeping, and access to the two below.
 //! - [`Rng`]: random numbers, and seeds for [`HashMap`]s whose order repeats in a simulation.
-//! - [`Scope`], [`Spawner`], [`Task`]: tasks that belong to somebody, who can drain or abort them.
+//! - [`Scope`], [`Spawner`], [`Task`]: tasks with an owner that can drain or abort them.
 //! - `Simulation` (feature `simulation`): one thread, paused time, one seed.
 //!
 //! ```

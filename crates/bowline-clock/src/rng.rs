@@ -1,4 +1,4 @@
-//! Random numbers from one place: the operating system's in production, a seed's in a simulation.
+//! Random numbers: from the operating system in production, from a seed in a simulation.
 
 use std::fmt;
 use std::ops::Range;
@@ -37,7 +37,7 @@ impl Rng {
         }
     }
 
-    /// A generator of its own, seeded from this one: what it draws later does not depend on what others draw.
+    /// A new generator, seeded from this one: draws from one do not affect the other.
     #[must_use]
     pub fn fork(&self) -> Self {
         let generator = StdRng::from_rng(&mut *self.lock());
@@ -67,13 +67,19 @@ impl Rng {
         self.lock().fill_bytes(bytes);
     }
 
-    /// `base`, lengthened by a random part of up to `factor` times itself: the usual way to keep many clients
-    /// from acting in step. Saturates at [`Duration::MAX`]; a factor that is not positive adds nothing.
+    /// `base` plus a random part of up to `factor` times `base`, so that many clients do not act in step. Saturates at
+    /// [`Duration::MAX`]; a factor that is not positive adds nothing.
     #[must_use]
     pub fn jitter(&self, base: Duration, factor: f64) -> Duration {
         // The comparison is also false for a factor that is not a number.
         let extra = if factor > 0.0 { base.as_secs_f64() * factor * self.unit() } else { 0.0 };
         base.saturating_add(Duration::try_from_secs_f64(extra).unwrap_or(Duration::MAX))
+    }
+
+    /// A random duration, shorter than `most`; zero if that is zero.
+    #[must_use]
+    pub fn up_to(&self, most: Duration) -> Duration {
+        Duration::from_nanos(self.range(0..u64::try_from(most.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// The seed of a hash map, see [`HashState`].
@@ -83,13 +89,13 @@ impl Rng {
     }
 
     fn lock(&self) -> MutexGuard<'_, StdRng> {
-        // The generator is valid after any of its methods, whatever a caller's thread did meanwhile.
+        // The generator is valid after any of its methods, even if a caller's thread panicked.
         self.generator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Rng {
-    /// Never shows the state: whoever sees it could foretell tokens.
+    /// Hides the state: it would allow predicting tokens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rng").finish_non_exhaustive()
     }

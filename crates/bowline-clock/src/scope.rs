@@ -1,4 +1,4 @@
-//! Task scopes: every task belongs to one, and ends no later than it.
+//! Task scopes: every task belongs to a scope and ends no later than it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,18 +16,18 @@ use tokio_util::sync::CancellationToken;
 use crate::task::panic_message;
 use crate::{Clock, Task};
 
-/// So many scopes below one are kept before those that are gone are swept out.
+/// Number of child scopes at which dropped ones are first removed.
 const SWEEP_AT: usize = 16;
 
 /// Owns tasks. When it is dropped, they are aborted, and so are those of the scopes below it.
 ///
-/// - [`spawn`](Scope::spawn) starts a task; one that panics ends alone: it is logged and counted, the scope and
-///   its other tasks go on.
-/// - [`drain`](Scope::drain) asks the tasks to end (their [`CancellationToken`] is cancelled), waits, and aborts
-///   what is left after a limit: a graceful stop.
-/// - [`abort`](Scope::abort) drops them wherever they wait: a crash.
+/// - [`spawn`](Scope::spawn) starts a task; one that panics ends alone: the panic is logged and counted, the scope
+///   and its other tasks continue.
+/// - [`drain`](Scope::drain) cancels the tasks' [`CancellationToken`], waits, and aborts the remaining ones after a
+///   limit: a graceful stop.
+/// - [`abort`](Scope::abort) drops them at their current `await`: a crash.
 ///
-/// A closed scope (drained or aborted) takes no more tasks; a [`Task`] spawned then reports
+/// A closed scope (drained or aborted) accepts no more tasks; a [`Task`] spawned later returns
 /// [`TaskError::Aborted`](crate::TaskError::Aborted). Tasks that spawn others hold a [`Spawner`], which does not
 /// keep the scope alive.
 pub struct Scope {
@@ -47,7 +47,7 @@ struct Node {
     cancellation: CancellationToken,
     /// Tasks of this scope and of all below it.
     live: watch::Sender<usize>,
-    /// Likewise.
+    /// Panicked tasks of this scope and of all below it.
     panicked: AtomicUsize,
     tasks: Mutex<Tasks>,
 }
@@ -59,13 +59,13 @@ struct Tasks {
     next: u64,
     running: BTreeMap<u64, Running>,
     children: Vec<Weak<Node>>,
-    /// How many children there are when those that are gone are looked for.
+    /// Number of children at which dropped ones are next removed.
     sweep_at: usize,
 }
 
 struct Running {
     name: Arc<str>,
-    /// Absent for a moment while the task is being spawned, and for blocking work, which cannot be aborted.
+    /// `None` for a moment while the task is being spawned, and for blocking work, which cannot be aborted.
     abort: Option<AbortHandle>,
 }
 
@@ -74,7 +74,7 @@ impl Scope {
         Self { spawner: Spawner { node: Node::new(clock, name, None, CancellationToken::new()) } }
     }
 
-    /// The handle by which others spawn into this scope.
+    /// A handle to spawn into this scope.
     #[must_use]
     pub fn spawner(&self) -> Spawner {
         self.spawner.clone()
@@ -89,13 +89,13 @@ impl Scope {
         self.spawner.spawn(name, future)
     }
 
-    /// Runs work that blocks or computes for long, see [`Spawner::blocking`].
-    pub fn blocking<T: Send + 'static>(
+    /// Runs work that blocks or computes for long, see [`Spawner::spawn_blocking`].
+    pub fn spawn_blocking<T: Send + 'static>(
         &self,
         name: impl AsRef<str>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Task<T> {
-        self.spawner.blocking(name, work)
+        self.spawner.spawn_blocking(name, work)
     }
 
     /// A scope below this one, see [`Spawner::scope`].
@@ -110,22 +110,23 @@ impl Scope {
         self.spawner.cancellation()
     }
 
-    /// How many tasks run, in this scope and below.
+    /// Number of running tasks, in this scope and below.
     #[must_use]
     pub fn running(&self) -> usize {
         *self.spawner.node.live.borrow()
     }
 
-    /// How many tasks panicked, in this scope and below.
+    /// Number of panicked tasks, in this scope and below.
     #[must_use]
     pub fn panicked(&self) -> usize {
         self.spawner.node.panicked.load(Ordering::Relaxed)
     }
 
-    /// Stops gracefully: takes no more tasks, cancels the token, waits up to `limit` for all tasks to end, then
-    /// aborts the rest and names them.
+    /// Stops gracefully: accepts no more tasks, cancels the token, waits up to `limit` for all tasks to end, then
+    /// aborts the rest and returns their names.
     ///
-    /// A task that never reaches an `await`, or blocking work, cannot be aborted: it is named and left behind.
+    /// A task that never reaches an `await`, or blocking work, cannot be aborted: its name is returned and it keeps
+    /// running.
     pub async fn drain(&self, limit: Duration) -> Drained {
         let node = &self.spawner.node;
         node.close(false);
@@ -137,15 +138,15 @@ impl Scope {
         Drained { left }
     }
 
-    /// Aborts every task of this scope and of those below, wherever they wait, and takes no more: a crash.
+    /// Aborts every task of this scope and of those below at its current `await`, and accepts no more: a crash.
     ///
-    /// Returns at once; tasks are dropped when their thread gets to them, see [`ended`](Scope::ended).
+    /// Returns at once; each task is dropped later on its thread, see [`wait_ended`](Scope::wait_ended).
     pub fn abort(&self) {
         self.spawner.node.close(true);
     }
 
-    /// Waits until no task of this scope, or of those below, is left.
-    pub async fn ended(&self) {
+    /// Waits until all tasks of this scope and of those below have ended.
+    pub async fn wait_ended(&self) {
         self.spawner.node.wait_until_idle().await;
     }
 }
@@ -185,12 +186,11 @@ impl Spawner {
         Task::running(name, handle)
     }
 
-    /// Runs work that blocks or computes for long on a thread of its own, or inline in a simulation, where all
-    /// must happen on one thread.
+    /// Runs work that blocks or computes for long on its own thread, or inline in a simulation, which has one thread.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn blocking<T: Send + 'static>(
+    pub fn spawn_blocking<T: Send + 'static>(
         &self,
         name: impl AsRef<str>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -250,7 +250,7 @@ impl fmt::Debug for Spawner {
     }
 }
 
-/// How a [`Scope::drain`] ended.
+/// The result of [`Scope::drain`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "tasks that had to be aborted are worth a log line"]
 pub struct Drained {
@@ -299,7 +299,7 @@ impl Node {
         format!("{}/{task}", self.name).into()
     }
 
-    /// Keeps the handle of a task that may meanwhile be over, or belong to a scope that was aborted.
+    /// Stores the handle of a task, unless the task has ended or its scope was aborted meanwhile.
     fn spawned(&self, id: u64, abort: AbortHandle) {
         let mut tasks = self.lock();
         if tasks.aborted {
@@ -346,7 +346,7 @@ impl Node {
     }
 }
 
-/// A task's place in its scope, given up when it is dropped.
+/// A task's registration in its scope, removed on drop.
 struct Place {
     node: Arc<Node>,
     id: u64,
@@ -373,7 +373,7 @@ impl Place {
 
     fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> String {
         let message = panic_message(panic).to_owned();
-        tracing::error!(task = %self.name, panic = %message, "a task panicked");
+        tracing::error!(task = %self.name, panic = %message, "task panicked");
         for scope in self.node.lineage() {
             scope.panicked.fetch_add(1, Ordering::Relaxed);
         }
@@ -390,7 +390,7 @@ impl Drop for Place {
     }
 }
 
-/// A task's future and its place, in this order: when the scope looks empty, the future is gone.
+/// A task's future and its registration, dropped in this order: when the scope is empty, the future is gone.
 struct Tracked<F> {
     future: Pin<Box<F>>,
     place: Place,
@@ -418,7 +418,7 @@ mod tests {
         Simulation::new(0).run(|clock| async move {
             let scope = clock.scope("scope");
             let node = &scope.spawner.node;
-            // What `spawn` does, with the abort in its middle.
+            // The same as `spawn`, with an abort in the middle.
             let place = Place::enter(node, "task").expect("the scope is open");
             let id = place.id;
             scope.abort();
@@ -426,12 +426,12 @@ mod tests {
             #[expect(clippy::disallowed_methods, reason = "this is what `spawn` does")]
             let handle = tokio::spawn(tracked);
             node.spawned(id, handle.abort_handle());
-            assert!(clock.timeout(Duration::from_secs(1), scope.ended()).await.is_ok());
+            assert!(clock.timeout(Duration::from_secs(1), scope.wait_ended()).await.is_ok());
         });
     }
 
     #[test]
-    fn scopes_that_are_gone_are_not_remembered() {
+    fn dropped_scopes_are_removed_from_their_parent() {
         Simulation::new(0).run(|clock| async move {
             let scope = clock.scope("scope");
             for _ in 0..1000 {

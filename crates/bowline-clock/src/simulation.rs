@@ -1,4 +1,4 @@
-//! One thread, paused time, one seed.
+//! Simulations: one thread, paused time, one seed.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +9,10 @@ const DEFAULT_EPOCH: u64 = 1_893_456_000;
 
 /// Runs a future on simulated time.
 ///
-/// Everything runs on the calling thread. Time stands still while anything can run, and jumps to the next timer
-/// when nothing can: an hour's wait costs nothing. Random numbers come from the seed. So the same seed and code
-/// give the same run, as long as the code takes time, numbers and tasks from the [`Clock`] it is given, reads
-/// no socket or file, and makes every `select!` `biased`.
+/// Everything runs on the calling thread. Time stands still while any task can run, and jumps to the next timer
+/// when nothing can: an hour's wait costs nothing. Random numbers come from the seed. The same seed and code
+/// give the same run if the code takes time, numbers and tasks only from the given [`Clock`], reads no socket or
+/// file, and makes every `select!` `biased`.
 ///
 /// When the future panics, the seed is printed to standard error.
 ///
@@ -23,7 +23,7 @@ const DEFAULT_EPOCH: u64 = 1_893_456_000;
 /// let slept = Simulation::new(7).run(|clock| async move {
 ///     let start = clock.now();
 ///     clock.sleep(Duration::from_secs(3600)).await;
-///     clock.now().since(start)
+///     clock.now().duration_since(start)
 /// });
 /// assert_eq!(slept, Duration::from_secs(3600));
 /// ```
@@ -32,26 +32,38 @@ const DEFAULT_EPOCH: u64 = 1_893_456_000;
 pub struct Simulation {
     seed: u64,
     epoch: SystemTime,
+    hint: Option<String>,
 }
 
 impl Simulation {
     /// A simulation whose random numbers come from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { seed, epoch: SystemTime::UNIX_EPOCH + Duration::from_secs(DEFAULT_EPOCH) }
+        Self { seed, epoch: SystemTime::UNIX_EPOCH + Duration::from_secs(DEFAULT_EPOCH), hint: None }
     }
 
-    /// The wall time at the start; by default 2030-01-01T00:00:00Z.
+    /// The wall time at the start. Default: 2030-01-01T00:00:00Z.
     pub fn epoch(mut self, epoch: SystemTime) -> Self {
         self.epoch = epoch;
         self
     }
 
-    /// Runs the future that `world` makes of the clock, to its end, and drops every task that is left.
+    /// Text that is printed to standard error when the future panics, to say how to repeat the run. Default: the seed, and
+    /// `Simulation::new(SEED)`.
+    pub fn failure_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Runs the future that `world` returns to its end, and drops all remaining tasks.
     ///
     /// # Panics
     /// When the future panics, or on a thread that already runs a tokio runtime.
     pub fn run<F: Future>(self, world: impl FnOnce(Clock) -> F) -> F::Output {
-        let _seed = SeedOnPanic(self.seed);
+        let seed = self.seed;
+        let hint = self.hint.unwrap_or_else(|| {
+            format!("simulation failed with seed {seed}: Simulation::new({seed}) repeats it")
+        });
+        let _hint = HintOnPanic(hint);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -61,12 +73,12 @@ impl Simulation {
     }
 }
 
-struct SeedOnPanic(u64);
+struct HintOnPanic(String);
 
-impl Drop for SeedOnPanic {
+impl Drop for HintOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("simulation failed with seed {}: Simulation::new({}) repeats it", self.0, self.0);
+            eprintln!("{}", self.0);
         }
     }
 }
@@ -75,7 +87,7 @@ impl Drop for SeedOnPanic {
 mod tests {
     use super::*;
 
-    /// Several tasks that draw, sleep and write down what they see.
+    /// Several tasks that draw numbers, sleep and log.
     fn trace(seed: u64) -> Vec<String> {
         Simulation::new(seed).run(|clock| async move {
             let scope = clock.scope("world");
@@ -107,6 +119,6 @@ mod tests {
     #[test]
     fn wall_time_starts_at_the_epoch() {
         let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-        assert_eq!(Simulation::new(0).epoch(epoch).run(|clock| async move { clock.wall() }), epoch);
+        assert_eq!(Simulation::new(0).epoch(epoch).run(|clock| async move { clock.system_time() }), epoch);
     }
 }

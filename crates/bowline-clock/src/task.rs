@@ -1,4 +1,4 @@
-//! One task of a scope, and how it ended.
+//! One task of a scope, and its result.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::task::JoinHandle;
 
-/// A task of a [`Scope`](crate::Scope), to be awaited for its output. Dropping it changes nothing: the task
-/// belongs to its scope.
+/// A task of a [`Scope`](crate::Scope); await it for its output. Dropping it does not stop the task, which belongs to
+/// its scope.
 #[derive(Debug)]
 pub struct Task<T> {
     name: Arc<str>,
@@ -31,7 +31,7 @@ impl<T> Task<T> {
         Self { name, state: State::Over(result) }
     }
 
-    /// The name it was spawned with, behind those of its scopes: `manager/webhooks/listener`.
+    /// Its name with the names of its scopes in front: `manager/webhooks/listener`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -61,19 +61,19 @@ impl<T> Future for Task<T> {
     }
 }
 
-/// Why a task has no output.
+/// A task ended without an output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// It panicked. Its scope goes on.
+    /// It panicked. Its scope continues.
     #[error("task {task} panicked: {message}")]
     Panicked {
         /// The task's full name.
         task: String,
-        /// What it panicked with.
+        /// The panic message.
         message: String,
     },
-    /// Its scope was aborted, or no longer took tasks when it was spawned.
+    /// Its scope was aborted, or closed when the task was spawned.
     #[error("task {task} was aborted with its scope")]
     Aborted {
         /// The task's full name.
@@ -81,7 +81,7 @@ pub enum TaskError {
     },
 }
 
-/// The text of a panic that was caught, if it had one.
+/// The message of a caught panic, if it is a text.
 #[must_use]
 pub fn panic_message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -1,4 +1,4 @@
-//! What a scope promises about its tasks.
+//! The guarantees of a scope about its tasks.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use bowline_clock::{Clock, Simulation, TaskError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts itself out when it is dropped.
+/// Decrements a counter when it is dropped.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -48,7 +48,7 @@ fn abort_drops_every_task_of_the_scope_and_below_but_not_beside() {
         assert_eq!((root.running(), operator.running(), below.running()), (3, 2, 1));
 
         operator.abort();
-        operator.ended().await;
+        operator.wait_ended().await;
         assert_eq!((alive.load(Ordering::SeqCst), beside.load(Ordering::SeqCst)), (0, 1));
         assert_eq!((root.running(), plane.running()), (1, 1));
     });
@@ -62,7 +62,7 @@ fn a_task_aborted_before_its_first_poll_is_dropped_too() {
         let counted = Counted::new(&alive);
         let task = scope.spawn("task", async move { drop(counted) });
         scope.abort();
-        scope.ended().await;
+        scope.wait_ended().await;
         assert_eq!(alive.load(Ordering::SeqCst), 0);
         assert_eq!(task.await, Err(TaskError::Aborted { task: "scope/task".into() }));
     });
@@ -94,12 +94,12 @@ fn drain_cancels_waits_and_is_clean_when_all_tasks_end_in_time() {
         let drained = scope.drain(SECOND * 5).await;
         assert!(drained.is_clean(), "{drained:?}");
         assert_eq!(task.await.unwrap(), "cleaned up");
-        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND);
+        assert_eq!(clock.now().duration_since(bowline_clock::Instant::ZERO), SECOND);
     });
 }
 
 #[test]
-fn drain_names_and_aborts_what_does_not_end() {
+fn drain_aborts_and_names_tasks_that_do_not_end() {
     Simulation::new(0).run(|clock| async move {
         let scope = clock.scope("manager");
         let below = scope.scope("webhooks");
@@ -107,7 +107,7 @@ fn drain_names_and_aborts_what_does_not_end() {
         let drained = scope.drain(SECOND).await;
         assert_eq!(drained.left(), ["manager/webhooks/stuck"]);
         assert!(matches!(stuck.await, Err(TaskError::Aborted { .. })));
-        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND);
+        assert_eq!(clock.now().duration_since(bowline_clock::Instant::ZERO), SECOND);
     });
 }
 
@@ -118,7 +118,7 @@ fn a_closed_scope_refuses_tasks_and_scopes() {
         assert!(scope.drain(SECOND).await.is_clean());
         assert!(matches!(scope.spawn("late", async {}).await, Err(TaskError::Aborted { .. })));
         assert!(matches!(scope.scope("child").spawn("late", async {}).await, Err(TaskError::Aborted { .. })));
-        let blocking = scope.spawner().blocking("late", || ());
+        let blocking = scope.spawner().spawn_blocking("late", || ());
         assert!(matches!(blocking.await, Err(TaskError::Aborted { .. })));
     });
 }
@@ -129,7 +129,7 @@ fn a_panic_ends_its_task_alone_and_is_counted() {
         let root = clock.scope("root");
         let scope = root.scope("scope");
         let bad = scope.spawn("bad", async { panic!("out of tea") });
-        let worse = scope.spawner().blocking("worse", || -> () { panic!("out of {}", "milk") });
+        let worse = scope.spawner().spawn_blocking("worse", || -> () { panic!("out of {}", "milk") });
         let good = scope.spawn("good", async { 1 });
         let error = TaskError::Panicked { task: "root/scope/bad".into(), message: "out of tea".into() };
         assert_eq!(bad.await, Err::<(), _>(error));
@@ -144,7 +144,7 @@ fn a_panic_ends_its_task_alone_and_is_counted() {
 fn blocking_work_runs_inline_in_a_simulation() {
     Simulation::new(0).run(|clock| async move {
         let here = std::thread::current().id();
-        let task = clock.scope("scope").spawner().blocking("work", || std::thread::current().id());
+        let task = clock.scope("scope").spawner().spawn_blocking("work", || std::thread::current().id());
         assert_eq!(task.await, Ok(here));
     });
 }
@@ -153,13 +153,13 @@ fn blocking_work_runs_inline_in_a_simulation() {
 async fn blocking_work_runs_elsewhere_in_real_time_and_drain_waits_for_it() {
     let scope = Clock::real().scope("scope");
     let here = std::thread::current().id();
-    let task = scope.spawner().blocking("work", || std::thread::current().id());
+    let task = scope.spawner().spawn_blocking("work", || std::thread::current().id());
     assert!(scope.drain(SECOND * 60).await.is_clean());
     assert_ne!(task.await, Ok(here));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_abort_races_with_spawning_and_leaves_nothing_behind() {
+async fn an_abort_that_races_with_spawning_leaves_no_task() {
     for _ in 0..200 {
         let scope = Clock::real().scope("scope");
         let spawner = scope.spawner();
@@ -173,6 +173,6 @@ async fn an_abort_races_with_spawning_and_leaves_nothing_behind() {
         tokio::task::yield_now().await;
         scope.abort();
         adding.await.unwrap();
-        Clock::real().timeout(SECOND * 60, scope.ended()).await.expect("every task is aborted");
+        Clock::real().timeout(SECOND * 60, scope.wait_ended()).await.expect("every task is aborted");
     }
 }
