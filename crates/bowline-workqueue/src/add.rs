@@ -1,4 +1,4 @@
-//! How a key is to be added.
+//! Options of an addition.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use bowline_clock::Instant;
 
 use crate::machine::Addition;
 
-/// What goes with a key into [`WorkQueue::add_with`](crate::WorkQueue::add_with): by default, now, with priority
+/// Options of [`WorkQueue::add_with`](crate::WorkQueue::add_with). Default: now, with priority zero.
 /// zero.
 ///
 /// ```
 /// use std::time::Duration;
-/// use bowline_workqueue::Add;
+/// use bowline_workqueue::AddOptions;
 ///
-/// let low_and_late = Add::new(()).priority(-100).after(Duration::from_secs(5));
+/// let low_and_late = AddOptions::new(()).priority(-100).after(Duration::from_secs(5));
 /// # let _ = low_and_late;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "pass it to `WorkQueue::add_with`"]
-pub struct Add<P = ()> {
+pub struct AddOptions<P = ()> {
     pub(crate) payload: P,
     pub(crate) priority: Option<i32>,
     pub(crate) after: Option<Duration>,
@@ -26,34 +26,36 @@ pub struct Add<P = ()> {
     pub(crate) rate_limited: bool,
 }
 
-impl<P> Add<P> {
-    /// Now, with `payload`.
+impl<P> AddOptions<P> {
+    /// Adds now, with `payload`.
     pub fn new(payload: P) -> Self {
         Self { payload, priority: None, after: None, at: None, rate_limited: false }
     }
 
-    /// Higher ones are handed out first. By default zero, or the priority of the run in progress if the key is
-    /// with a worker and that is higher.
+    /// Priority: keys with higher ones are handed out first. Default: zero, or the priority of the current run if the
+    /// key is with a worker and that is higher.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
     }
 
-    /// Not before `delay` has passed. Zero is now; [`Duration::MAX`] never comes.
+    /// Adds the key after `delay`. Zero means now; [`Duration::MAX`] means never.
     ///
-    /// Of [`after`](Add::after), [`at`](Add::at) and [`rate_limited`](Add::rate_limited) the earliest counts.
+    /// The earliest of [`after`](AddOptions::after), [`at`](AddOptions::at) and
+    /// [`rate_limited`](AddOptions::rate_limited) counts.
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = Some(delay);
         self
     }
 
-    /// Not before `deadline`. One in the past is now.
+    /// Adds the key at `deadline`. One in the past means now.
     pub fn at(mut self, deadline: Instant) -> Self {
         self.at = Some(deadline);
         self
     }
 
-    /// Not before the queue's rate limiter allows it. Counts as a try, even when another deadline is earlier.
+    /// Adds the key after the delay of the queue's rate limiter. Counts as an attempt, even when another deadline is
+    /// earlier.
     pub fn rate_limited(mut self) -> Self {
         self.rate_limited = true;
         self
@@ -63,7 +65,7 @@ impl<P> Add<P> {
         self.rate_limited || self.after.is_some() || self.at.is_some()
     }
 
-    /// The rate limiter's delay: it counts if no other time is earlier.
+    /// Sets the rate limiter's delay, unless another time is earlier.
     pub(crate) fn limit(&mut self, delay: Duration) {
         self.after = Some(self.after.map_or(delay, |after| after.min(delay)));
     }

@@ -1,15 +1,15 @@
-//! Values in numbered slots: allocated together, found by number, freed one by one.
+//! Values in numbered slots: allocated together, accessed by number, freed one by one.
 
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
-/// The number of a slot, in four bytes, also as an `Option`.
+/// The number of a slot in four bytes, also as an `Option`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Slot(NonZeroU32);
 
 impl Slot {
     /// # Panics
-    /// Past four billion slots, which would need hundreds of gigabytes.
+    /// Beyond four billion slots, which would need hundreds of gigabytes.
     fn new(index: usize) -> Self {
         let number = u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index));
         Self(number.expect("a queue holds fewer than four billion keys"))
@@ -20,8 +20,8 @@ impl Slot {
     }
 }
 
-/// Unlike the `slab` crate's, its numbers are typed and four bytes, and freeing drops a value where it lies: values are
-/// large here, and moving one out costs more than all else that freeing does.
+/// Unlike in the `slab` crate, slot numbers are typed and take four bytes, and freeing drops a value in place: values
+/// are large here, and moving one out would be most of the cost of freeing.
 #[derive(Debug)]
 pub(crate) struct Arena<T> {
     cells: Vec<Cell<T>>,
@@ -48,7 +48,7 @@ impl<T> Arena<T> {
         self.len == 0
     }
 
-    /// How many slots were in use since it was made or [cleared](Self::clear), at the most at once.
+    /// Maximum number of slots in use at once, since creation or [`clear`](Self::clear).
     pub(crate) fn used(&self) -> usize {
         self.cells.len()
     }
@@ -72,7 +72,7 @@ impl<T> Arena<T> {
             return Slot::new(self.cells.len() - 1);
         };
         let cell = &mut self.cells[slot.index()];
-        // Assigned where the cell is known to be free: elsewhere the old value might have to be dropped first.
+        // Assigned where the cell is known to be free: otherwise the compiler adds a drop of the old value.
         match cell {
             Cell::Free { next } => {
                 self.free = *next;
@@ -83,7 +83,7 @@ impl<T> Arena<T> {
         slot
     }
 
-    /// Drops the value of a slot that is in use.
+    /// Drops the value of a used slot.
     #[inline(always)]
     pub(crate) fn free(&mut self, slot: Slot) {
         self.cells[slot.index()] = Cell::Free { next: self.free.replace(slot) };

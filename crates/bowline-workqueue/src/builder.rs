@@ -10,40 +10,40 @@ use crate::{Coalesce, Key, WorkQueue};
 
 /// Options of a [`WorkQueue`], from [`WorkQueue::builder`].
 #[must_use = "call `build`"]
-pub struct Builder<K, P = ()> {
+pub struct WorkQueueBuilder<K, P = ()> {
     pub(crate) clock: Clock,
     pub(crate) limiter: Box<dyn RateLimiter<K>>,
     pub(crate) metrics: Option<Box<dyn Metrics>>,
     payload: PhantomData<fn(P)>,
 }
 
-impl<K: Key, P: Coalesce> Builder<K, P> {
+impl<K: Key, P: Coalesce> WorkQueueBuilder<K, P> {
     pub(crate) fn new(clock: Clock) -> Self {
         let limiter = Box::new(ItemExponentialFailure::default());
         Self { clock, limiter, metrics: None, payload: PhantomData }
     }
 
-    /// Who decides the delays of [`add_rate_limited`](WorkQueue::add_rate_limited). By default
-    /// [`ItemExponentialFailure`] with 5 ms, doubled up to 1000 s.
+    /// The limiter of [`add_rate_limited`](WorkQueue::add_rate_limited). Default: [`ItemExponentialFailure`] with 5 ms,
+    /// doubled up to 1000 s.
     pub fn limiter(mut self, limiter: impl RateLimiter<K>) -> Self {
         self.limiter = Box::new(limiter);
         self
     }
 
-    /// Where the queue reports. By default nowhere, which costs nothing.
+    /// The receiver of metrics. Default: none, which costs nothing.
     pub fn metrics(mut self, metrics: impl Metrics) -> Self {
         self.metrics = Some(Box::new(metrics));
         self
     }
 
-    /// The queue.
+    /// Builds the queue.
     #[must_use]
     pub fn build(self) -> WorkQueue<K, P> {
         WorkQueue::from_builder(self)
     }
 }
 
-impl<K, P> fmt::Debug for Builder<K, P> {
+impl<K, P> fmt::Debug for WorkQueueBuilder<K, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder").field("metrics", &self.metrics.is_some()).finish_non_exhaustive()
     }

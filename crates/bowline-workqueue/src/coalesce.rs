@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-/// A payload that takes in another: what is added while a key waits, is delayed or is being processed.
+/// A payload that merges with another one, added while its key waits, is delayed or is being processed.
 ///
-/// `coalesce` runs under the queue's lock, so it must be quick, and its result should be bounded: a key may be
-/// added any number of times before it runs. It must not call the queue. Should it panic, the newer payload is
-/// lost, the older stays as `coalesce` left it, the key stays queued, and
-/// [`Stats::merge_panics`](crate::Stats::merge_panics) counts it.
+/// `coalesce` runs under the queue's lock, so it must be fast, and its result should be bounded: a key may be added any
+/// number of times before it runs. It must not call the queue. If it panics, the newer payload is lost, the older stays
+/// as `coalesce` left it, the key stays queued, and [`QueueStats::merge_panics`](crate::QueueStats::merge_panics)
+/// counts it.
 ///
 /// ```
 /// use bowline_workqueue::Coalesce;
 ///
-/// /// Why a key is to be run: the first reason, and how many more there were.
+/// /// The first reason for a run, and the number of further ones.
 /// struct Why { first: &'static str, more: usize }
 ///
 /// impl Coalesce for Why {
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 /// }
 /// ```
 pub trait Coalesce: Send + 'static {
-    /// Takes in a payload that was added later.
+    /// Merges a payload that was added later.
     fn coalesce(&mut self, newer: Self);
 }
 

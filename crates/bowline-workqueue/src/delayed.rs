@@ -1,4 +1,4 @@
-//! Entries that wait for their time, earliest first.
+//! Delayed entries, earliest first.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,26 +6,26 @@ use std::collections::{BinaryHeap, VecDeque};
 use bowline_clock::Instant;
 
 use crate::arena::{Arena, Slot};
-use crate::machine::{Appointment, Entry, Place};
+use crate::machine::{Deadline, Entry, EntryState};
 
-/// This many outdated records are tolerated before the heap is swept.
+/// Number of tolerated outdated records before the heap is swept.
 const SLACK: usize = 64;
 
-/// Records in order. A record holds as long as its entry keeps that very appointment; others are outdated, and are
-/// thrown away when they come up, or when they outnumber the ones that hold.
+/// Records in order of their deadlines. A record is valid while its entry has that very deadline. Outdated records are
+/// dropped when they come first, or when they outnumber the valid ones.
 ///
-/// A record that is due after all that came before it goes to the end of the run, any other into the heap. Most delays
-/// of a queue are the same (the first retry, the resync), so most records are written and read in order.
+/// A record that is due after all earlier ones is appended to the run; any other goes to the heap. Most delays of a
+/// queue are equal (the first retry, the resync), so most records are written and read in order.
 #[derive(Debug, Default)]
 pub(crate) struct Delayed {
     run: VecDeque<Record>,
     heap: BinaryHeap<Reverse<Record>>,
-    /// Entries that wait, each of which has one record that holds.
+    /// Delayed entries; each has one valid record.
     len: usize,
     next: u64,
 }
 
-/// Ordered by time, then by when it was made.
+/// Ordered by time, then by creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Record {
     due: Instant,
@@ -36,7 +36,7 @@ struct Record {
 impl Record {
     fn holds<K, P>(self, entries: &Arena<Entry<K, P>>) -> bool {
         let place = entries.get(self.slot).map(|entry| entry.place);
-        matches!(place, Some(Place::Delayed(kept)) if kept == Appointment::new(self.due, self.number))
+        matches!(place, Some(EntryState::Delayed(kept)) if kept == Deadline::new(self.due, self.number))
     }
 }
 
@@ -54,8 +54,8 @@ impl Delayed {
         self.run.len() + self.heap.len()
     }
 
-    /// Makes an appointment for an entry, which is to be put in its place.
-    pub(crate) fn insert(&mut self, slot: Slot, due: Instant) -> Appointment {
+    /// Adds a record for an entry; the caller stores the deadline in the entry.
+    pub(crate) fn insert(&mut self, slot: Slot, due: Instant) -> Deadline {
         let number = self.next;
         self.next += 1;
         self.len += 1;
@@ -65,10 +65,10 @@ impl Delayed {
         } else {
             self.heap.push(Reverse(record));
         }
-        Appointment::new(due, number)
+        Deadline::new(due, number)
     }
 
-    /// An entry is about to leave its place; its record becomes outdated.
+    /// Removes an entry that is about to change its state; its record becomes outdated.
     pub(crate) fn remove<K, P>(&mut self, entries: &Arena<Entry<K, P>>) {
         self.len -= 1;
         if self.records() > 2 * self.len + SLACK {
@@ -77,7 +77,7 @@ impl Delayed {
         }
     }
 
-    /// Takes out the earliest entry whose time has come, and tells when that was; it must leave its place before the
+    /// Removes the earliest due entry and returns its deadline. The caller must change the entry's state before the
     /// next call.
     pub(crate) fn pop_due<K, P>(
         &mut self,
@@ -98,7 +98,30 @@ impl Delayed {
         None
     }
 
-    /// Forgets every entry.
+    /// The next entries, in order. Drops outdated records before them.
+    pub(crate) fn next<K, P>(&mut self, entries: &Arena<Entry<K, P>>, count: usize) -> Vec<(Slot, Instant)> {
+        let mut found = Vec::with_capacity(count.min(self.len));
+        while found.len() < count
+            && let Some(record) = self.first()
+        {
+            let is_of_run = self.run.front() == Some(&record);
+            self.remove_first();
+            if record.holds(entries) {
+                found.push((record, is_of_run));
+            }
+        }
+        // In reverse, so that the run is in order again.
+        for (record, is_of_run) in found.iter().rev() {
+            if *is_of_run {
+                self.run.push_front(*record);
+            } else {
+                self.heap.push(Reverse(*record));
+            }
+        }
+        found.into_iter().map(|(record, _)| (record.slot, record.due)).collect()
+    }
+
+    /// Removes every entry.
     pub(crate) fn clear(&mut self) {
         *self = Self { next: self.next, ..Self::default() };
     }

@@ -11,22 +11,22 @@ use crate::shared::{Ended, State};
 use crate::waiters::Ticket;
 use crate::{Coalesce, Item, Key, WorkQueue};
 
-/// The wait for a key, see [`WorkQueue::get`].
+/// The future of [`WorkQueue::get`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'q, K: Key, P: Coalesce = ()> {
     queue: &'q WorkQueue<K, P>,
-    /// The run of the worker before, which ends with the first poll.
+    /// The worker's previous run, which ends with the first poll.
     ended: Option<Ended>,
-    /// Whether a key is taken also when the task has had its turn.
+    /// Whether to take a key also when the task has used up its tokio budget.
     is_eager: bool,
-    /// Apart, because most of the time there is a key, and then there is nothing to set up or to clear away.
+    /// Boxed, because most of the time a key is ready, and then there is nothing to set up or to clear.
     waiting: Option<Box<Waiting>>,
 }
 
 /// A worker on the list.
 struct Waiting {
     ticket: Ticket,
-    /// Until when its timer has to run, if it is the one to keep it.
+    /// The deadline of its timer, if it runs the timer.
     deadline: Option<Instant>,
     timer: Option<Sleep>,
 }
@@ -36,14 +36,14 @@ impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
         Self { queue, ended: None, is_eager: false, waiting: None }
     }
 
-    /// The wait of a worker that ends a run.
+    /// Waits for a worker that ends a run.
     #[inline(always)]
     pub(crate) fn after(queue: &'q WorkQueue<K, P>, ended: Ended) -> Self {
         Self { queue, ended: Some(ended), is_eager: false, waiting: None }
     }
 
-    /// Takes a key that is in line also when the task has had its turn by tokio's count (128 keys): for workers that let
-    /// others run of their own accord. A turn that ends costs a thread that is woken, and a worker that may go on elsewhere.
+    /// Takes a ready key also when the task has used up tokio's budget (128 keys), for workers that yield by
+    /// themselves. Yielding costs a thread wake-up, and the worker may continue on another thread.
     #[inline(always)]
     pub fn eager(mut self) -> Self {
         self.is_eager = true;
@@ -55,7 +55,7 @@ impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
         self.waiting.as_ref().map(|waiting| waiting.ticket)
     }
 
-    /// Ends the run before, if that has not happened.
+    /// Ends the previous run, once.
     #[inline(always)]
     fn end(&mut self) {
         if let Some(ended) = self.ended.take() {
@@ -63,7 +63,7 @@ impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
         }
     }
 
-    /// Gets on the list, and notes until when a timer has to run.
+    /// Registers the worker, and stores the deadline of the timer if it runs the timer.
     fn wait(&mut self, state: &mut State<K, P>, cx: &Context<'_>) {
         let ticket = state.waiters.wait(self.ticket(), cx);
         let keeps_timer = state.machine.has_delayed() && state.waiters.keep_timer(ticket);
@@ -76,7 +76,7 @@ impl<'q, K: Key, P: Coalesce> Get<'q, K, P> {
 }
 
 impl Waiting {
-    /// Sees to it that the timer runs until its deadline, if there is one; ready when that has come.
+    /// Polls the timer, if there is one; ready when its deadline has passed.
     fn poll_timer(&mut self, clock: &Clock, cx: &mut Context<'_>) -> Poll<()> {
         if self.timer.as_ref().map(Sleep::deadline) != self.deadline {
             self.timer = self.deadline.map(|deadline| clock.sleep_until(deadline));
@@ -117,7 +117,7 @@ impl<'q, K: Key, P: Coalesce> Future for Get<'q, K, P> {
                 shared.release(state);
                 this.waiting = None;
                 if let Some(progress) = progress {
-                    progress.made();
+                    progress.made_progress();
                 }
                 return Poll::Ready(Some(item));
             }

@@ -6,7 +6,7 @@ pub(crate) fn fold(hash: u64) -> u32 {
     (hash ^ hash >> 32) as u32
 }
 
-/// What the table gets: it looks at the lowest bits and at the highest seven.
+/// The hash in the form that the table expects: it uses the lowest bits and the highest seven.
 pub(crate) fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }

@@ -1,4 +1,4 @@
-//! A key in the hands of a worker.
+//! A key held by a worker.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::queue::{Requeue, WorkQueue};
 use crate::shared::Ended;
 use crate::{Coalesce, Key};
 
-/// A key that was handed out, and its payload. While it exists, nobody else gets that key; dropping it tells the
-/// queue that the run is over, also when a worker panics or its future is dropped.
+/// A key and its payload, held by a worker. While it exists, no other worker gets that key. Dropping it ends the run,
+/// also when a worker panics or its future is dropped.
 ///
-/// Leaking it ([`std::mem::forget`]) locks its key for ever: the key can still be added, and waits. Nothing else
-/// is hurt; the leak shows in [`Stats::processing`](crate::Stats::processing) and in
+/// Leaking it ([`std::mem::forget`]) locks its key forever: the key can still be added, but never runs. Other keys are
+/// not affected; the leak shows in [`QueueStats::processing`](crate::QueueStats::processing) and in
 /// [`InProgress`](crate::InProgress).
 #[must_use = "dropping an item tells the queue that its run is over"]
 pub struct Item<'q, K: Key, P: Coalesce = ()> {
     queue: &'q WorkQueue<K, P>,
     taken: Taken<K, P>,
-    /// When it was handed out; zero if the queue has no metrics.
+    /// The start of the run; zero if the queue has no metrics.
     since: Instant,
-    /// Somebody else tells the queue that the run is over.
+    /// Whether other code ends the run.
     is_over: bool,
 }
 
@@ -42,16 +42,16 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
     /// All payloads that were added for this run, merged.
     ///
     /// # Panics
-    /// Never: it is only ever given up together with the item.
+    /// Never: the payload is only taken together with the item.
     #[must_use]
     pub fn payload(&self) -> &P {
         self.taken.payload.as_ref().expect("an item has its payload until it is consumed")
     }
 
-    /// The payload, to be changed: a requeue takes it along as it is then.
+    /// The payload, mutable: a requeue adds it with its changes.
     ///
     /// # Panics
-    /// Never: it is only ever given up together with the item.
+    /// Never: the payload is only taken together with the item.
     #[must_use]
     pub fn payload_mut(&mut self) -> &mut P {
         self.taken.payload.as_mut().expect("an item has its payload until it is consumed")
@@ -63,27 +63,27 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
         self.taken.priority
     }
 
-    /// When it was handed out, if the queue has metrics: who wants to know it too need not read the clock again.
+    /// The start of the run, if the queue has metrics; saves a second read of the clock.
     #[must_use]
-    pub fn since(&self) -> Option<Instant> {
+    pub fn started_at(&self) -> Option<Instant> {
         self.queue.shared.metrics.is_some().then_some(self.since)
     }
 
     /// Ends the run; the same as dropping the item.
     pub fn done(self) {}
 
-    /// Ends the run and waits for the next key: the same as dropping the item and then [`WorkQueue::get`], but that a
-    /// key which is in line costs one lock instead of two, and no look at the clock.
+    /// Ends the run and waits for the next key: the same as dropping the item and then [`WorkQueue::get`], but a ready
+    /// key costs one lock instead of two, and no read of the clock.
     ///
-    /// `now` is when the run ended, and when the next one begins if a key is in line. Nothing happens before the future
-    /// is polled or dropped.
+    /// `now` is the end of the run, and the start of the next if a key is ready. Nothing happens before the future is
+    /// polled or dropped.
     pub fn done_and_get(mut self, now: Instant) -> Get<'q, K, P> {
         self.is_over = true;
         Get::after(self.queue, Ended { slot: self.taken.slot, at: now })
     }
 
-    /// Ends the run and adds the key again, with the same priority and payload, through the rate limiter: the
-    /// way to retry.
+    /// Ends the run and adds the key again through the rate limiter, with the same priority and payload: use it to
+    /// retry.
     pub fn requeue_rate_limited(self) {
         self.requeue(Requeue::RateLimited);
     }
@@ -93,13 +93,13 @@ impl<'q, K: Key, P: Coalesce> Item<'q, K, P> {
         self.requeue(Requeue::After(delay));
     }
 
-    /// Changes the priority with which the item would be requeued; this run is not affected.
+    /// Sets the priority of a requeue; this run is not affected.
     pub fn with_priority(mut self, priority: i32) -> Self {
         self.set_priority(priority);
         self
     }
 
-    /// The same, in place.
+    /// Sets the priority of a requeue, in place.
     pub fn set_priority(&mut self, priority: i32) {
         self.taken.priority = priority;
     }

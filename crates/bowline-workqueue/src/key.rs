@@ -1,12 +1,11 @@
-//! What can be a key.
+//! The bounds of a key.
 
 use std::hash::Hash;
 
-/// What a queue can hold: anything that can be compared, hashed, cloned and sent, and is not borrowed. There is
-/// nothing to implement.
+/// A key of a queue: any owned type that can be compared, hashed, cloned and sent. It is implemented automatically.
 ///
-/// A key's `Eq`, `Clone` and `Drop` run under the queue's lock: they must be quick, must not panic, and must not
-/// call the queue. It is cloned each time it is handed out or peeked at, so it should be cheap to clone.
+/// A key's `Eq`, `Clone` and `Drop` run under the queue's lock: they must be fast, must not panic, and must not call
+/// the queue. A key is cloned each time it is handed to a worker, peeked at or listed, so cloning should be cheap.
 pub trait Key: Eq + Hash + Clone + Send + 'static {}
 
 impl<K: Eq + Hash + Clone + Send + 'static> Key for K {}

@@ -1,4 +1,4 @@
-//! A work queue: the place between "something changed" and "somebody does something about it".
+//! A work queue between event handlers and reconcilers.
 #![doc = include_str!("guide.md")]
 #![expect(
     clippy::inline_always,
@@ -30,16 +30,17 @@ mod stats;
 mod timings;
 mod waiters;
 
-pub use add::Add;
-pub use builder::Builder;
+pub use add::AddOptions;
+pub use builder::WorkQueueBuilder;
 pub use coalesce::Coalesce;
 pub use get::Get;
 pub use item::Item;
 pub use key::Key;
 pub use limiter::{
-    Bucket, InvalidBucket, ItemExponentialFailure, ItemFastSlow, MaxOf, MinInterval, RateLimiter, WithMaxWait,
+    InvalidBucket, ItemExponentialFailure, ItemFastSlow, MaxOf, MinInterval, RateLimiter, TokenBucket,
+    WithMaxWait,
 };
 pub use metrics::{Gauges, Metrics};
 pub use queue::{BATCH, PANIC_DELAY, WorkQueue};
-pub use stats::{Drain, Stats};
+pub use stats::{DrainResult, QueueStats};
 pub use timings::InProgress;

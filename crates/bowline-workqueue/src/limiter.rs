@@ -1,4 +1,4 @@
-//! Rate limiters: how long a key has to wait before it is run again.
+//! Rate limiters: the delay before a key runs again.
 
 mod bucket;
 mod exponential;
@@ -8,7 +8,7 @@ mod max_wait;
 mod min_interval;
 mod tries;
 
-pub use bucket::{Bucket, InvalidBucket};
+pub use bucket::{InvalidBucket, TokenBucket};
 pub use exponential::ItemExponentialFailure;
 pub use fast_slow::ItemFastSlow;
 pub use max_of::MaxOf;
@@ -19,13 +19,12 @@ use std::time::Duration;
 
 use bowline_clock::Instant;
 
-/// Decides how long a key waits when it is added through
-/// [`add_rate_limited`](crate::WorkQueue::add_rate_limited).
+/// Decides the delay of a key that is added through [`add_rate_limited`](crate::WorkQueue::add_rate_limited).
 ///
-/// Implement it for rules of your own. It is called under a lock of its own, not the queue's: it may take a
-/// moment, but it must not wait, nor call the queue. Any delay is fine: one beyond the end of time means
-/// "never", until the key is added in another way. Should a method panic, the panic is caught and counted in
-/// [`Stats::limiter_panics`](crate::Stats::limiter_panics), and the key waits for
+/// Implement it for custom rules. It is called under its own lock, not the queue's: it may take some time, but must not
+/// block, nor call the queue. Any delay is valid: one beyond the range of time means "never", until the key is added in
+/// another way. If a method panics, the panic is caught and counted in
+/// [`QueueStats::limiter_panics`](crate::QueueStats::limiter_panics), and the key waits for
 /// [`PANIC_DELAY`](crate::PANIC_DELAY).
 ///
 /// ```
@@ -43,16 +42,15 @@ use bowline_clock::Instant;
 /// }
 /// ```
 pub trait RateLimiter<K>: Send + 'static {
-    /// How long `key`, added now, has to wait. Each call counts as one more try.
+    /// The delay of `key`, added now. Each call counts as one more attempt.
     fn when(&mut self, key: &K, now: Instant) -> Duration;
 
-    /// The key succeeded, or is given up: its next delay is that of a first try. Does nothing by default.
+    /// Resets the attempts of a key that succeeded or is not retried. Default: does nothing.
     fn forget(&mut self, key: &K) {
         let _ = key;
     }
 
-    /// How often the key was added since it was last forgotten; zero by default, for a limiter that does not
-    /// count.
+    /// Number of attempts of the key since it was last forgotten. Default: zero, for a limiter that does not count.
     fn num_requeues(&self, key: &K) -> u32 {
         let _ = key;
         0

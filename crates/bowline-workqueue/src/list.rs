@@ -15,12 +15,12 @@ impl Link {
     }
 }
 
-/// Finds an entry's link in the list at hand.
+/// Access to an entry's link in this list.
 pub(crate) trait Links {
     fn link(&mut self, slot: Slot) -> &mut Link;
 }
 
-/// First in, first out, but for removals.
+/// A FIFO list with removal from the middle.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     head: Option<Slot>,
@@ -43,7 +43,7 @@ impl List {
         std::iter::successors(self.head, move |slot| link(*slot).next)
     }
 
-    /// Puts an entry at the end; gives its link, for the caller to keep in the entry.
+    /// Appends an entry; returns its link, which the caller stores in the entry.
     #[inline(always)]
     pub(crate) fn push(&mut self, links: &mut impl Links, slot: Slot) -> Link {
         let previous = self.tail.replace(slot);
@@ -54,7 +54,7 @@ impl List {
         Link { previous, next: None }
     }
 
-    /// Takes out the entry whose link this is.
+    /// Removes the entry with this link.
     #[inline(always)]
     pub(crate) fn remove(&mut self, links: &mut impl Links, Link { previous, next }: Link) {
         match previous {

@@ -1,9 +1,9 @@
-//! Taking a lock that is held for tens of nanoseconds, also when threads do nothing but take it.
+//! A lock that is held for tens of nanoseconds, under heavy contention.
 //!
-//! Threads that hand such a lock back and forth spend their time on moving its cache lines between cores: two adders
-//! together are then three times slower than one alone. So a thread that does not get the lock within a microsecond
-//! or two gets out of the way, long enough for the others to do a thousand things undisturbed. Nobody has to wake it,
-//! which would cost the holder a system call. Only workers stay while a list is added: they are let in between.
+//! Threads that pass such a lock back and forth spend their time on moving its cache lines between cores: two adders
+//! together are then three times slower than one alone. So a thread that does not get the lock within a microsecond or
+//! two sleeps, long enough for the others to do a thousand operations. No thread has to wake it, which would cost the
+//! holder a system call. While a list is added, workers do not sleep: the adder releases the lock for them in between.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,70 +11,69 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a thread looks again before it gets out of the way, pausing twice as long each time.
-const LOOKS: u32 = 4;
+/// Number of attempts before a thread sleeps. The pause doubles after each.
+const ATTEMPTS: u32 = 4;
 
 /// The first of these pauses, in turns of a spin loop.
 const FIRST_PAUSE: u32 = 8;
 
-/// How long a thread gets out of the way.
-const NAP: Duration = Duration::from_micros(50);
+/// Duration of one sleep.
+const SLEEP: Duration = Duration::from_micros(50);
 
-/// After this many naps, some milliseconds, it waits to be woken, which gets it the lock however busy that is.
-const NAPS: u32 = 32;
+/// Number of sleeps, some milliseconds together, before the thread blocks on the mutex, which always gets the lock.
+const MAX_SLEEPS: u32 = 32;
 
-/// How often one who comes [first](Lock::lock_first) looks again while somebody [shares](Lock::share) the lock, who lets him in
-/// before long: to get out of the way takes as long as to add a thousand keys.
-const LOOKS_AT_SHARED: u32 = 128;
+/// Number of attempts of [`lock_first`](Lock::lock_first) while the lock is [shared](Lock::share). The sharing thread
+/// yields it soon, and sleeping takes as long as adding a thousand keys.
+const SHARED_ATTEMPTS: u32 = 128;
 
-/// The pauses between these.
-const PAUSE_AT_SHARED: u32 = 16;
+/// The pause between these attempts, in turns of a spin loop.
+const SHARED_PAUSE: u32 = 16;
 
-/// Whoever shares the lock looks after so many keys, some microseconds, whether somebody wants it.
-pub(crate) const PIECE: usize = 64;
+/// Number of keys, some microseconds, after which a sharing thread checks for waiting threads.
+pub(crate) const SHARED_KEYS: usize = 64;
 
-/// For so many turns of a spin loop whoever gives way leaves the lock to others: long enough for each to look once more.
-const WAY: u32 = FIRST_PAUSE << LOOKS;
+/// Turns of a spin loop for which a sharing thread leaves the lock to others: long enough for one attempt of each.
+const YIELD_SPINS: u32 = FIRST_PAUSE << ATTEMPTS;
 
-/// A lock that who has much to do under it shares with who has little to do: lists are added while workers take keys.
+/// A lock for long and short operations: workers take keys while a long list is added.
 #[derive(Debug)]
 pub(crate) struct Lock<T> {
     mutex: Mutex<T>,
-    /// How many of those who come first look for it; not those that got out of the way.
-    looking: AtomicU32,
-    /// How many share it.
+    /// Number of threads that try [`lock_first`](Self::lock_first); sleeping ones do not count.
+    waiting_first: AtomicU32,
+    /// Number of threads that share the lock.
     sharing: AtomicU32,
 }
 
-/// Somebody who takes a lock many times in a row, and lets others at it in between; from [`Lock::share`].
+/// Takes a lock many times in a row and yields it to others in between; from [`Lock::share`].
 #[derive(Debug)]
 pub(crate) struct Sharing<'a, T>(&'a Lock<T>);
 
 impl<T> Lock<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { mutex: Mutex::new(value), looking: AtomicU32::new(0), sharing: AtomicU32::new(0) }
+        Self { mutex: Mutex::new(value), waiting_first: AtomicU32::new(0), sharing: AtomicU32::new(0) }
     }
 
-    /// Takes the lock, be it poisoned or not: foreign code that runs under a lock is caught, or has nothing half done when
-    /// it panics.
+    /// Takes the lock, poisoned or not: a panic in foreign code under the lock is caught, or leaves no partial state.
     #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         match try_lock(&self.mutex) {
             Some(guard) => guard,
-            None => self.lock_contended(Self::look),
+            None => self.lock_contended(Self::spin),
         }
     }
 
-    /// The same, for who is waited for: whoever shares the lock lets him have it in between.
+    /// Takes the lock with preference: a sharing thread yields it in between.
     #[inline(always)]
     pub(crate) fn lock_first(&self) -> MutexGuard<'_, T> {
         match try_lock(&self.mutex) {
             Some(guard) => guard,
-            None => self.lock_contended(Self::look_first),
+            None => self.lock_contended(Self::spin_first),
         }
     }
 
-    /// For who has much to do under the lock.
+    /// For long operations under the lock.
     pub(crate) fn share(&self) -> Sharing<'_, T> {
         self.sharing.fetch_add(1, Ordering::Relaxed);
         Sharing(self)
@@ -83,31 +82,31 @@ impl<T> Lock<T> {
     #[cold]
     fn lock_contended<'a>(
         &'a self,
-        look: impl Fn(&'a Self) -> Option<MutexGuard<'a, T>>,
+        spin: impl Fn(&'a Self) -> Option<MutexGuard<'a, T>>,
     ) -> MutexGuard<'a, T> {
-        for _ in 0..NAPS {
-            if let Some(guard) = look(self) {
+        for _ in 0..MAX_SLEEPS {
+            if let Some(guard) = spin(self) {
                 return guard;
             }
-            nap();
+            sleep();
         }
         self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn look(&self) -> Option<MutexGuard<'_, T>> {
-        (0..LOOKS).find_map(|look| self.look_after(FIRST_PAUSE << look))
+    fn spin(&self) -> Option<MutexGuard<'_, T>> {
+        (0..ATTEMPTS).find_map(|attempt| self.try_after(FIRST_PAUSE << attempt))
     }
 
-    fn look_first(&self) -> Option<MutexGuard<'_, T>> {
-        self.looking.fetch_add(1, Ordering::Relaxed);
+    fn spin_first(&self) -> Option<MutexGuard<'_, T>> {
+        self.waiting_first.fetch_add(1, Ordering::Relaxed);
         let is_shared = |_: &u32| self.sharing.load(Ordering::Relaxed) > 0;
-        let mut looks = (0..LOOKS_AT_SHARED).take_while(is_shared);
-        let guard = looks.find_map(|_| self.look_after(PAUSE_AT_SHARED)).or_else(|| self.look());
-        self.looking.fetch_sub(1, Ordering::Relaxed);
+        let mut attempts = (0..SHARED_ATTEMPTS).take_while(is_shared);
+        let guard = attempts.find_map(|_| self.try_after(SHARED_PAUSE)).or_else(|| self.spin());
+        self.waiting_first.fetch_sub(1, Ordering::Relaxed);
         guard
     }
 
-    fn look_after(&self, pause: u32) -> Option<MutexGuard<'_, T>> {
+    fn try_after(&self, pause: u32) -> Option<MutexGuard<'_, T>> {
         for _ in 0..pause {
             hint::spin_loop();
         }
@@ -116,15 +115,15 @@ impl<T> Lock<T> {
 }
 
 impl<T> Sharing<'_, T> {
-    /// Whether one who comes first looks for the lock: to be asked by who has it.
+    /// Whether a thread tries [`lock_first`](Lock::lock_first). Called by the holder of the lock.
     #[inline(always)]
     pub(crate) fn is_wanted(&self) -> bool {
-        self.0.looking.load(Ordering::Relaxed) > 0
+        self.0.waiting_first.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits a moment, without the lock, until those who look for it have had it.
-    pub(crate) fn give_way(&self) {
-        for _ in 0..WAY {
+    /// Waits a moment, without the lock, until such threads have had it.
+    pub(crate) fn yield_lock(&self) {
+        for _ in 0..YIELD_SPINS {
             if !self.is_wanted() {
                 return;
             }
@@ -152,8 +151,8 @@ fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     clippy::disallowed_methods,
     reason = "a wait for another thread, which simulated time knows nothing of"
 )]
-fn nap() {
-    thread::sleep(NAP);
+fn sleep() {
+    thread::sleep(SLEEP);
 }
 
 #[cfg(test)]
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_runs_out_of_naps_still_gets_the_lock() {
+    fn a_thread_still_gets_the_lock_after_its_last_sleep() {
         let lock = Lock::new(());
         let (released, release) = mpsc::channel::<()>();
         thread::scope(|scope| {
@@ -192,9 +191,9 @@ mod tests {
                 let _guard = lock.lock();
                 release.try_recv()
             });
-            // Longer than all naps together; were it shorter, the test would still hold, and test less.
-            for _ in 0..4 * NAPS {
-                nap();
+            // Longer than all sleeps together; a shorter time would test less.
+            for _ in 0..4 * MAX_SLEEPS {
+                sleep();
             }
             released.send(()).expect("the waiter still waits");
             drop(guard);
@@ -203,29 +202,29 @@ mod tests {
     }
 
     #[test]
-    fn one_who_shares_the_lock_sees_that_it_is_wanted_and_gives_way() {
+    fn a_sharing_thread_yields_the_lock_to_a_waiting_one() {
         let lock = Lock::new(());
         let sharing = lock.share();
         assert_eq!(lock.sharing.load(Ordering::Relaxed), 1);
         thread::scope(|scope| {
             let guard = lock.lock();
-            sharing.give_way();
-            // It never gets out of the way: on a busy machine this thread might not run while it looks.
-            let waiter = scope.spawn(|| while lock.look_first().is_none() {});
+            sharing.yield_lock();
+            // It never sleeps: on a busy machine this thread might otherwise not run during an attempt.
+            let waiter = scope.spawn(|| while lock.spin_first().is_none() {});
             while !sharing.is_wanted() {
                 hint::spin_loop();
             }
             drop(guard);
-            sharing.give_way();
+            sharing.yield_lock();
             waiter.join().expect("the waiter does not panic");
         });
-        assert!(!sharing.is_wanted(), "nobody looks for it any more");
+        assert!(!sharing.is_wanted(), "no thread waits for it any more");
         drop(sharing);
         assert_eq!(lock.sharing.into_inner(), 0);
     }
 
     #[test]
-    fn one_who_shares_the_lock_does_not_see_those_who_do_not_come_first() {
+    fn a_sharing_thread_ignores_threads_without_preference() {
         let lock = Lock::new(());
         let sharing = lock.share();
         thread::scope(|scope| {
@@ -233,7 +232,7 @@ mod tests {
             let adder = scope.spawn(|| drop(lock.lock()));
             for _ in 0..4 {
                 assert!(!sharing.is_wanted());
-                nap();
+                sleep();
             }
             drop(guard);
             adder.join().expect("the adder does not panic");

@@ -1,7 +1,7 @@
 //! The queue as a pure state machine: no locks, no clock, no wakers.
 //!
-//! Every key that the queue knows has one [`Entry`]. An entry is in one [`Place`] and is, independently of that,
-//! with a worker or not. Time comes in as an argument.
+//! Every known key has one [`Entry`]. An entry is in one [`EntryState`], and independently of that it is held by a
+//! worker or not. Time is an argument.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,49 +16,49 @@ use crate::list::Link;
 use crate::ready::Ready;
 use crate::timings::{InProgress, Timings};
 
-/// An arena that grew beyond this many entries is given back once it is empty, unless a good part of it was needed since it
-/// last was: a queue that fills now and then would grow anew each time, under its lock. After a shutdown it is not needed.
+/// Capacity above which an empty arena is freed, unless a good part of it was used since it was last empty: otherwise a
+/// queue that fills now and then would grow again each time, under its lock. After a shutdown it is always freed.
 const KEPT_CAPACITY: usize = 1 << 14;
 
-/// One that grew beyond this many entries is given back in any case.
+/// Capacity above which an empty arena is always freed.
 const MOST_CAPACITY: usize = 1 << 16;
 
-/// All there is to know about one key. Kept small: a queue may hold a million.
+/// The state of one key. Kept small: a queue may hold a million.
 #[derive(Debug)]
 pub(crate) struct Entry<K, P> {
     key: K,
-    /// What was added since the key was last handed out; present unless the place is `Idle`.
+    /// The payload added since the key was last handed out; `None` only in the state `Idle`.
     payload: Option<P>,
     hash: u32,
-    /// Of the next run; while the place is `Idle`, of the run in progress.
+    /// Priority of the next run; in the state `Idle`, of the current run.
     pub(crate) priority: i32,
-    pub(crate) place: Place,
+    pub(crate) place: EntryState,
     with_worker: bool,
 }
 
-/// Where an entry waits for its next run.
+/// The state of an entry's next run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
-    /// Nowhere: nothing was added since it was handed out.
+pub(crate) enum EntryState {
+    /// Not queued: nothing was added since the key was handed out.
     Idle,
-    /// In line for a worker; never while it is with one.
+    /// Ready for a worker; never while a worker holds the key.
     Ready { class: Link, age: Link },
-    /// For its time.
-    Delayed(Appointment),
-    /// For its own run to end, to get in line then.
+    /// Waiting for a deadline.
+    Delayed(Deadline),
+    /// Waiting for the current run to end; then it becomes ready.
     Dirty,
 }
 
-/// A time to get in line, and the number of its record: no two are the same, though their times may be.
+/// The time when a key becomes ready, and the number of its record. The number makes deadlines with equal times differ.
 ///
-/// Both in halves: eight bytes that need only four bytes' alignment, which keeps an entry small.
+/// Both are stored as halves: eight bytes with an alignment of four, which keeps an entry small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Appointment {
+pub(crate) struct Deadline {
     due: [u32; 2],
     number: [u32; 2],
 }
 
-impl Appointment {
+impl Deadline {
     pub(crate) fn new(due: Instant, number: u64) -> Self {
         Self { due: halves(due.as_nanos()), number: halves(number) }
     }
@@ -74,23 +74,23 @@ fn halves(whole: u64) -> [u32; 2] {
     [(whole >> 32) as u32, whole as u32]
 }
 
-/// How a key is added. The key itself goes beside it: it may be large, and is moved only once.
+/// Options of an addition. The key is passed separately: it may be large, and is moved only once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addition {
-    /// Of the key.
+    /// Hash of the key.
     pub(crate) hash: u64,
-    /// Absent: zero, or the priority of the run in progress if that is higher.
+    /// `None` means zero, or the priority of the current run if that is higher.
     pub(crate) priority: Option<i32>,
-    /// Absent, or not later than now: now.
+    /// `None`, or a time that has passed, means now.
     pub(crate) due: Option<Instant>,
-    /// Zero will do unless times are kept or it is due at some time.
+    /// May be zero unless times are kept or `due` is set.
     pub(crate) now: Instant,
-    /// Whether it counts as a retry; the machine does not care.
+    /// Whether it counts as a retry; the machine does not use it.
     pub(crate) retry: bool,
 }
 
 impl Addition {
-    /// Whether it gets nothing in line.
+    /// Whether the key does not become ready now.
     pub(crate) fn is_later(&self) -> bool {
         self.later().is_some()
     }
@@ -100,31 +100,31 @@ impl Addition {
     }
 }
 
-/// What an addition did.
+/// The effect of an addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Added {
-    /// The key got in line.
+    /// The key became ready.
     Ready { priority: i32 },
-    /// The key will get in line when its run ends.
+    /// The key becomes ready when its run ends.
     Dirty { priority: i32 },
-    /// The key waits for its time; `earliest` if no other comes sooner.
+    /// The key is delayed; `earliest` if no other deadline is earlier.
     Delayed { earliest: bool },
-    /// The key waited already, and now does so with a higher priority.
+    /// The key was ready, and its priority is now higher.
     Raised { from: i32, to: i32 },
-    /// The key waited already.
+    /// The key was queued, and its state is unchanged.
     Merged,
 }
 
-/// What a worker gets.
+/// A key handed to a worker.
 pub(crate) struct Taken<K, P> {
     pub(crate) slot: Slot,
     pub(crate) key: K,
-    /// Present until it is given back.
+    /// `None` after it is given back.
     pub(crate) payload: Option<P>,
     pub(crate) priority: i32,
 }
 
-/// How many keys are where.
+/// Number of keys per state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) ready: usize,
@@ -144,7 +144,7 @@ pub(crate) struct Machine<K, P> {
 }
 
 impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
-    /// A machine that keeps times, for metrics, or not.
+    /// A machine that keeps times for metrics, or not.
     pub(crate) fn new(timed: bool) -> Self {
         Self {
             entries: Arena::default(),
@@ -166,7 +166,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         self.ready.len()
     }
 
-    /// Whether nothing is ready and nothing is with a worker.
+    /// Whether no key is ready and none is held by a worker.
     pub(crate) fn is_idle(&self) -> bool {
         self.ready.len() == 0 && self.processing == 0
     }
@@ -179,7 +179,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         self.merge_panics
     }
 
-    /// When [`promote`](Self::promote) has something to do next.
+    /// The next time at which [`promote`](Self::promote) has an effect.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
         self.delayed.earliest(&self.entries)
     }
@@ -203,7 +203,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         self.timings.as_ref().map_or_else(InProgress::default, |timings| timings.in_progress(now))
     }
 
-    /// Adds a key; merges with what waits for it already. Not after a shutdown.
+    /// Adds a key; merges with a queued payload. Not after a shutdown.
     #[inline(always)]
     pub(crate) fn add(&mut self, key: K, payload: P, addition: Addition) -> Added {
         debug_assert!(!self.shutting_down, "a queue that is shutting down takes no keys");
@@ -224,7 +224,8 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
                 let due = addition.later();
                 let priority = priority.unwrap_or(0);
                 let payload = Some(payload);
-                let entry = Entry { key, payload, hash, priority, place: Place::Idle, with_worker: false };
+                let entry =
+                    Entry { key, payload, hash, priority, place: EntryState::Idle, with_worker: false };
                 let slot = self.entries.insert(entry);
                 vacant.insert(slot);
                 self.wait(slot, due, now)
@@ -232,18 +233,18 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         }
     }
 
-    /// Gives back the payload of the run in progress, to run again. Not after a shutdown.
+    /// Adds a running key again, with its payload. Not after a shutdown.
     pub(crate) fn requeue(&mut self, slot: Slot, payload: P, addition: Addition) -> Added {
         debug_assert!(!self.shutting_down, "a queue that is shutting down takes no keys");
         self.add_known(slot, payload, true, addition)
     }
 
-    /// `older`: the payload was added before the one that waits.
+    /// `older`: the payload was added before the queued one.
     fn add_known(&mut self, slot: Slot, payload: P, older: bool, addition: Addition) -> Added {
         let Addition { priority, now, .. } = addition;
         let due = addition.later();
         let entry = &mut self.entries[slot];
-        if matches!(entry.place, Place::Idle) {
+        if matches!(entry.place, EntryState::Idle) {
             entry.payload = Some(payload);
             entry.priority = priority.unwrap_or_else(|| entry.priority.max(0));
             return self.wait(slot, due, now);
@@ -255,12 +256,12 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         let from = entry.priority;
         let to = from.max(priority.unwrap_or(0));
         match (entry.place, due) {
-            (Place::Delayed(_), None) => {
+            (EntryState::Delayed(_), None) => {
                 entry.priority = to;
                 self.delayed.remove(&self.entries);
                 self.wait(slot, None, now)
             }
-            (Place::Delayed(appointment), Some(due)) => {
+            (EntryState::Delayed(appointment), Some(due)) => {
                 entry.priority = to;
                 if due < appointment.due() {
                     self.delayed.remove(&self.entries);
@@ -270,24 +271,24 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
                 }
             }
             _ if to == from => Added::Merged,
-            (Place::Ready { .. }, _) => {
+            (EntryState::Ready { .. }, _) => {
                 self.ready.raise(&mut self.entries, slot, to);
                 Added::Raised { from, to }
             }
-            (Place::Dirty | Place::Idle, _) => {
+            (EntryState::Dirty | EntryState::Idle, _) => {
                 entry.priority = to;
                 Added::Raised { from, to }
             }
         }
     }
 
-    /// Puts an entry that waits nowhere where it belongs.
+    /// Moves an idle entry into the state for `due`.
     #[inline(always)]
     fn wait(&mut self, slot: Slot, due: Option<Instant>, now: Instant) -> Added {
         let entry = &mut self.entries[slot];
         if let Some(due) = due {
             let appointment = self.delayed.insert(slot, due);
-            entry.place = Place::Delayed(appointment);
+            entry.place = EntryState::Delayed(appointment);
             return Added::Delayed { earliest: self.delayed.earliest(&self.entries) == Some(due) };
         }
         if let Some(timings) = &mut self.timings {
@@ -295,7 +296,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         }
         let priority = entry.priority;
         if entry.with_worker {
-            entry.place = Place::Dirty;
+            entry.place = EntryState::Dirty;
             Added::Dirty { priority }
         } else {
             self.ready.push(&mut self.entries, slot);
@@ -303,82 +304,88 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         }
     }
 
-    /// Gets every key in line whose time has come, and tells the priority of each.
+    /// Makes every due key ready, and passes the priority of each to `promoted`.
     pub(crate) fn promote(&mut self, now: Instant, mut promoted: impl FnMut(i32)) {
         while let Some((slot, due)) = self.delayed.pop_due(&self.entries, now) {
-            // It has been waiting since then, whenever somebody looks.
+            // It has been ready since then, not since this call.
             self.wait(slot, None, due);
             promoted(self.entries[slot].priority);
         }
     }
 
-    /// Who is handed out next, by [`take`](Self::take).
+    /// The slot that [`take`](Self::take) must be called with next.
     #[inline(always)]
     pub(crate) fn next(&self) -> Option<Slot> {
         self.ready.next()
     }
 
-    /// The keys that are in line, about in the order in which they are handed out.
+    /// The ready keys, roughly in dispatch order.
     pub(crate) fn in_line(&self) -> impl Iterator<Item = &K> {
         self.ready.iter(&self.entries).map(|slot| &self.entries[slot].key)
     }
 
-    /// Hands out the key that is [`next`](Self::next).
+    /// The delayed keys with their deadlines, earliest first.
+    pub(crate) fn delayed(&mut self, count: usize) -> Vec<(&K, Instant)> {
+        let next = self.delayed.next(&self.entries, count);
+        next.into_iter().map(|(slot, due)| (&self.entries[slot].key, due)).collect()
+    }
+
+    /// Hands out the key of [`next`](Self::next).
     #[inline(always)]
     pub(crate) fn take(&mut self, slot: Slot) -> Taken<K, P> {
         let entry = &mut self.entries[slot];
-        // Cloned first: should it panic, the key is still in line.
+        // Cloned first: if that panics, the key is still ready.
         let key = entry.key.clone();
         entry.with_worker = true;
         let payload = entry.payload.take();
         let priority = entry.priority;
-        let place = std::mem::replace(&mut entry.place, Place::Idle);
+        let place = std::mem::replace(&mut entry.place, EntryState::Idle);
         self.ready.leave(&mut self.entries, priority, place);
         self.processing += 1;
         Taken { slot, key, payload, priority }
     }
 
-    /// Notes when a run began; since when its key had waited for a worker. Only if times are kept.
+    /// Stores the start of a run, and returns when its key became ready. Only if times are kept.
     pub(crate) fn started(&mut self, slot: Slot, now: Instant) -> Option<Instant> {
         self.timings.as_mut().map(|timings| timings.started(slot, now))
     }
 
-    /// When a run that is about to end began. Only if times are kept.
+    /// The start of a run that is about to end. Only if times are kept.
     pub(crate) fn finished(&mut self, slot: Slot) -> Option<Instant> {
         self.timings.as_mut().map(|timings| timings.finished(slot))
     }
 
-    /// Whether a key that is with a worker will get in line when its run ends.
+    /// Whether a key that a worker holds becomes ready when its run ends.
     #[inline(always)]
     pub(crate) fn is_dirty(&self, slot: Slot) -> bool {
-        matches!(self.entries[slot].place, Place::Dirty)
+        matches!(self.entries[slot].place, EntryState::Dirty)
     }
 
-    /// A worker is done with a key that [`take`](Self::take) handed out.
+    /// Ends the run of a key that [`take`](Self::take) handed out.
     #[inline(always)]
     pub(crate) fn done(&mut self, slot: Slot) {
         self.processing -= 1;
         let entry = &mut self.entries[slot];
-        if matches!(entry.place, Place::Idle) {
+        if matches!(entry.place, EntryState::Idle) {
             return self.release(slot);
         }
         entry.with_worker = false;
-        if matches!(entry.place, Place::Dirty) {
+        if matches!(entry.place, EntryState::Dirty) {
             self.ready.push(&mut self.entries, slot);
         }
     }
 
-    /// Takes no more keys, and drops those whose time has not come. Gives their payloads, to be dropped outside the
-    /// lock. What is in line, or will be when its run ends, stays.
+    /// Stops accepting keys and removes delayed ones. Returns their payloads, to be dropped outside the lock. Ready
+    /// keys, and those that become ready after their run, stay.
     pub(crate) fn shutdown(&mut self) -> Vec<P> {
         self.shutting_down = true;
         self.delayed.clear();
-        let delayed = self.entries.iter().filter(|(_, entry)| matches!(entry.place, Place::Delayed(_)));
+        let delayed = self.entries.iter().filter(|(_, entry)| matches!(entry.place, EntryState::Delayed(_)));
         let slots: Vec<_> = delayed.map(|(slot, _)| slot).collect();
         let mut payloads = Vec::with_capacity(slots.len());
         for slot in slots {
             let entry = &mut self.entries[slot];
-            entry.place = Place::Idle;
+            entry.place = EntryState::Idle;
             payloads.extend(entry.payload.take());
             if !entry.with_worker {
                 self.release(slot);
@@ -387,7 +394,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         payloads
     }
 
-    /// Forgets an entry that waits nowhere.
+    /// Removes an idle entry.
     #[inline(always)]
     fn release(&mut self, slot: Slot) {
         let hash = spread(self.entries[slot].hash);
@@ -400,13 +407,13 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
         }
     }
 
-    /// Gives back what a queue that is empty is not likely to need soon.
+    /// Frees memory that an empty queue is unlikely to need soon.
     #[cold]
     fn shrink(&mut self) {
         let (used, capacity) = (self.entries.used(), self.entries.capacity());
         if !self.shutting_down && capacity <= MOST_CAPACITY && used > capacity / 4 {
             self.entries.clear();
-            // It is empty. This also forgets where entries were, which `clear` does not do then.
+            // The table is empty. Unlike `clear`, this also resets the marks of removed entries.
             drop(self.table.drain());
             return;
         }
@@ -417,7 +424,7 @@ impl<K: Eq + Clone, P: Coalesce> Machine<K, P> {
     }
 }
 
-/// Merges `payload` into what waits; `false` if that panicked, see [`Coalesce`].
+/// Merges `payload` into the queued one; `false` if that panicked, see [`Coalesce`].
 fn merge<P: Coalesce>(waiting: &mut Option<P>, mut payload: P, older: bool) -> bool {
     let Some(present) = waiting.as_mut() else {
         *waiting = Some(payload);

@@ -1,4 +1,4 @@
-//! The state machine against a plain model of what it promises: slow, obvious, and written separately.
+//! Compares the state machine with a plain model of its contract: slow, obvious, and written separately.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::machine::{Added, Addition, Counts, Machine, Taken};
 use crate::ready::AGING;
 use crate::{Coalesce, ItemExponentialFailure, RateLimiter};
 
-/// The number of each add that is in it, oldest first.
+/// The number of each addition merged into it, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Trail(Vec<u32>);
 
@@ -51,10 +51,10 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Where a key waits for its next run.
+/// The state of a key's next run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// In line: since when in this priority's, since when in any, and the most hand-outs it may wait for.
+    /// Ready: since when within its priority and overall, and the maximum number of dispatches before it must run.
     Ready {
         order: u64,
         age: u64,
@@ -108,7 +108,7 @@ impl Model {
         Counts { ready: self.ready(), delayed: delayed.count(), processing: self.running.len() }
     }
 
-    /// Who is in line, in the order of priorities.
+    /// The ready keys, by priority.
     fn in_line(&self) -> Vec<u8> {
         let mut ready: Vec<_> = self.pending.iter().collect();
         ready.retain(|(_, pending)| matches!(pending.waits, Waits::Ready { .. }));
@@ -119,7 +119,21 @@ impl Model {
         ready.into_iter().map(|(key, _)| *key).collect()
     }
 
-    /// Waiting for a worker, from now on.
+    /// The delayed keys with their deadlines, by deadline.
+    fn delayed(&self) -> Vec<(u8, Instant)> {
+        let mut delayed: Vec<_> = self
+            .pending
+            .iter()
+            .filter_map(|(key, pending)| match pending.waits {
+                Waits::Delayed { due, number } => Some((due, number, *key)),
+                _ => None,
+            })
+            .collect();
+        delayed.sort_unstable();
+        delayed.into_iter().map(|(due, _, key)| (key, instant(due))).collect()
+    }
+
+    /// Makes a key ready.
     fn wait_now(&mut self, key: u8) -> Waits {
         if self.running.contains_key(&key) { Waits::Dirty } else { self.get_in_line() }
     }
@@ -209,7 +223,7 @@ impl Model {
     }
 }
 
-/// Both, side by side.
+/// Machine and model, side by side.
 struct Pair {
     model: Model,
     machine: Machine<u8, Trail>,
@@ -234,7 +248,7 @@ impl Pair {
     }
 
     fn step(&mut self, operation: &Operation) {
-        // As the shell does: whoever is due first is ahead.
+        // As in the shell, due keys come first.
         self.machine.promote(self.now(), |_| {});
         self.model.promote();
         match *operation {
@@ -308,6 +322,12 @@ impl Pair {
         }
         assert_eq!(self.machine.counts(), self.model.counts());
         assert_eq!(self.machine.in_line().copied().collect::<Vec<_>>(), self.model.in_line());
+        let delayed = self.model.delayed();
+        for count in [0, 1, 3, usize::MAX] {
+            let next: Vec<_> =
+                self.machine.delayed(count).into_iter().map(|(key, due)| (*key, due)).collect();
+            assert_eq!(next, delayed[..count.min(delayed.len())]);
+        }
         assert_eq!(self.machine.in_progress(self.now()).count, self.held.len());
     }
 
@@ -326,7 +346,7 @@ impl Pair {
         if self.held.is_empty() { None } else { Some(self.held.swap_remove(which % self.held.len())) }
     }
 
-    /// Ends all runs, lets all time pass, and works off what is left.
+    /// Ends all runs, lets all delays pass, and works off the rest.
     fn finish(&mut self) {
         self.step(&Operation::Advance { by: 1000 });
         loop {
@@ -350,10 +370,10 @@ fn instant(millis: u64) -> Instant {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Never twice at once, nothing lost, payloads merged in order, priorities and first come first served inside
-    /// one, earliest deadline, the bound of aging, and shutdown.
+    /// Never twice at once, nothing lost, payloads merged in order, priorities and FIFO within one, earliest deadline,
+    /// the bound of aging, and shutdown.
     #[test]
-    fn the_machine_does_what_the_model_does(operations in prop::collection::vec(operation(), 1..150)) {
+    fn the_machine_behaves_like_the_model(operations in prop::collection::vec(operation(), 1..150)) {
         let mut pair = Pair::new();
         for operation in &operations {
             pair.step(operation);
@@ -371,18 +391,18 @@ fn an_entry_with_a_key_of_48_bytes_takes_80() {
 #[test]
 fn outdated_deadlines_do_not_pile_up() {
     let mut pair = Pair::new();
-    // What is outdated behind a deadline that holds is not reached by looking at the earliest.
+    // Looking at the earliest deadline does not reach outdated records behind a valid one.
     pair.step(&Operation::Add { key: 2, priority: None, after: Some(1_000_000) });
     for _ in 0..100_000 {
         pair.step(&Operation::Add { key: 1, priority: None, after: None });
         pair.step(&Operation::Take);
-        // An hour later; but by then the key has long been run again.
+        // An hour later; by then the key has long run again.
         pair.step(&Operation::Requeue { which: 0, priority: None, after: Some(3_600_000) });
     }
     assert!(pair.machine.records() < 1000, "{} records for two keys", pair.machine.records());
 }
 
-/// Adds keys, every other one for later, some of them for much later first, and hands each of them out once.
+/// Adds keys, every other one delayed, some of them first with a much longer delay, and hands out each once.
 fn burst(machine: &mut Machine<u32, ()>, keys: Range<u32>) {
     let now = Instant::ZERO;
     for key in keys.clone() {
@@ -390,7 +410,7 @@ fn burst(machine: &mut Machine<u32, ()>, keys: Range<u32>) {
         let priority = (key % 5 == 0).then_some(1);
         let mut add = |due| machine.add(key, (), Addition { hash, priority, due, now, retry: false });
         if key % 7 == 0 {
-            // Its record is outdated when it comes, and still there when the queue is empty.
+            // Its record is outdated when it is due, and still exists when the queue is empty.
             add(Some(instant(1_000_000)));
         }
         add((key % 2 == 0).then_some(instant(1)));
@@ -413,19 +433,19 @@ fn burst(machine: &mut Machine<u32, ()>, keys: Range<u32>) {
 }
 
 #[test]
-fn memory_of_a_burst_is_given_back_when_the_queue_has_run_empty() {
+fn memory_of_a_burst_is_freed_when_the_queue_is_empty() {
     let mut machine = Machine::<u32, ()>::new(true);
     burst(&mut machine, 0..100_000);
     assert_eq!(machine.capacity(), 0);
 }
 
 #[test]
-fn memory_of_a_smaller_burst_is_kept_until_the_queue_has_run_empty_without_it() {
+fn memory_of_a_smaller_burst_is_kept_until_the_queue_is_empty_without_using_it() {
     let mut machine = Machine::<u32, ()>::new(true);
     burst(&mut machine, 0..28_000);
     let capacity = machine.capacity();
     assert!(capacity >= 28_000, "{capacity}");
-    // Others, and so many that the table is full: those before must not have left a mark in it.
+    // Enough other keys to fill the table: the earlier ones must not have left marks of removed entries.
     burst(&mut machine, 28_000..56_000);
     assert_eq!(machine.capacity(), capacity, "the next one needs no more");
     burst(&mut machine, 0..1);

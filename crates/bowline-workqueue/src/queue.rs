@@ -1,4 +1,4 @@
-//! The queue as its users see it.
+//! The public interface of the queue.
 
 use std::fmt;
 use std::hash::BuildHasher;
@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use bowline_clock::Instant;
 
-use crate::env::{Clock, PIECE};
+use crate::env::{Clock, SHARED_KEYS};
 use crate::get::Get;
 use crate::machine::{Addition, Taken};
 use crate::metrics::Gauges;
 use crate::shared::{Batched, Ended, Shared};
-use crate::{Add, Builder, Coalesce, Drain, Item, Key, Stats};
+use crate::{AddOptions, Coalesce, DrainResult, Item, Key, QueueStats, WorkQueueBuilder};
 
-/// How long a key waits whose rate limiter panicked instead of saying how long.
+/// Delay of a key whose rate limiter panicked.
 pub const PANIC_DELAY: Duration = Duration::from_secs(1);
 
-/// How many keys [`WorkQueue::add_all`] adds at a time: a page of a list, some tens of microseconds under the lock.
+/// Maximum number of keys that [`WorkQueue::add_all`] adds at once: a page of a list, some tens of microseconds under the lock.
 pub const BATCH: usize = 512;
 
-/// A queue of keys to be worked on, see the [crate's guide](crate). Clones share it.
+/// A queue of keys for workers, see the [crate's guide](crate). Clones share it.
 pub struct WorkQueue<K, P = ()> {
     pub(crate) shared: Arc<Shared<K, P>>,
 }
 
-/// When an item is to be run again.
+/// The time of a requeue.
 #[derive(Clone, Copy)]
 pub(crate) enum Requeue {
     After(Duration),
@@ -41,24 +41,23 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         Self::builder(clock).build()
     }
 
-    /// Chooses limiter and metrics.
-    pub fn builder(clock: Clock) -> Builder<K, P> {
-        Builder::new(clock)
+    /// A builder to choose limiter and metrics.
+    pub fn builder(clock: Clock) -> WorkQueueBuilder<K, P> {
+        WorkQueueBuilder::new(clock)
     }
 
-    pub(crate) fn from_builder(builder: Builder<K, P>) -> Self {
-        let Builder { clock, limiter, metrics, .. } = builder;
+    pub(crate) fn from_builder(builder: WorkQueueBuilder<K, P>) -> Self {
+        let WorkQueueBuilder { clock, limiter, metrics, .. } = builder;
         let shared = Arc::new(Shared::new(clock, limiter, metrics));
         let gauges: Weak<dyn Gauges> = Arc::<Shared<K, P>>::downgrade(&shared);
         shared.call_metrics(|metrics| metrics.attach(gauges));
         Self { shared }
     }
 
-    /// Adds a key, to be handed out as soon as a worker is free.
+    /// Adds a key, to be handed to the next free worker.
     ///
-    /// A key that waits already stays where it is; one that waits for its time gets in line now; one that is
-    /// with a worker is handed out once more when that run is over. After a shutdown the key is dropped, and
-    /// counted in [`Stats::dropped`].
+    /// A ready key keeps its position; a delayed one becomes ready now; one held by a worker runs again after the
+    /// current run. After a shutdown the key is dropped, and counted in [`QueueStats::dropped`].
     pub fn add(&self, key: K)
     where
         P: Default,
@@ -73,31 +72,31 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         self.insert(key, P::default(), addition);
     }
 
-    /// Adds a key, to be handed out once `delay` has passed.
+    /// Adds a key after `delay`.
     ///
-    /// The earliest time counts: a key that waits for a later time is brought forward, one that waits for an
-    /// earlier time, or in line, stays. Zero is now; [`Duration::MAX`] never comes.
+    /// The earliest time counts: a later deadline of the key moves forward; an earlier one, or a ready key, is
+    /// unchanged. Zero means now; [`Duration::MAX`] means never.
     pub fn add_after(&self, key: K, delay: Duration)
     where
         P: Default,
     {
-        self.add_with(key, Add::default().after(delay));
+        self.add_with(key, AddOptions::default().after(delay));
     }
 
-    /// Adds a key, to be handed out when the rate limiter allows it.
+    /// Adds a key after the delay of the rate limiter.
     ///
     /// Call [`forget`](Self::forget) once the key needs no more retries.
     pub fn add_rate_limited(&self, key: K)
     where
         P: Default,
     {
-        self.add_with(key, Add::default().rate_limited());
+        self.add_with(key, AddOptions::default().rate_limited());
     }
 
-    /// Adds a key with a payload, a priority and a time. See [`Add`], and [`add`](Self::add) for what becomes of
-    /// a key that the queue knows already: payloads are merged, the higher priority and the earlier time count.
+    /// Adds a key with a payload, a priority and a time, see [`AddOptions`]. For a key that the queue contains,
+    /// payloads are merged, and the higher priority and the earlier time count; see also [`add`](Self::add).
     #[inline]
-    pub fn add_with(&self, key: K, mut add: Add<P>) {
+    pub fn add_with(&self, key: K, mut add: AddOptions<P>) {
         let shared = &*self.shared;
         let now = if add.is_retry() { shared.clock.now() } else { shared.metrics_now() };
         if add.rate_limited {
@@ -121,13 +120,13 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         self.shared.release(state);
     }
 
-    /// Adds many keys, each as [`add_with`](Self::add_with) does, in their order, but with one lock for up to
-    /// [`BATCH`] of them, unless a worker wants it: the way to add a list, or a burst of events.
+    /// Adds many keys in order, each as [`add_with`](Self::add_with) does. Use it for a list or a burst of events: it
+    /// takes one lock for up to [`BATCH`] keys, and releases it for waiting workers.
     ///
-    /// Keys are drawn from the iterator while no lock is held, so it may take its time, or call the queue; what it
-    /// gave is added when there are [`BATCH`] keys, or when it ends. Times count from then. Should it panic, what it
-    /// gave since the last batch is not added.
-    pub fn add_all(&self, keys: impl IntoIterator<Item = (K, Add<P>)>) {
+    /// The iterator runs without the lock, so it may be slow, or call the queue. Its keys are added after each
+    /// [`BATCH`] of them, and when it ends. Delays start then. If the iterator panics, its keys since the last batch
+    /// are not added.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = (K, AddOptions<P>)>) {
         let shared = &*self.shared;
         let mut keys = keys.into_iter();
         let mut batch = Vec::new();
@@ -143,7 +142,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         }
     }
 
-    /// Adds keys, and lets workers at the lock that want it in between.
+    /// Adds keys, and releases the lock in between for workers that wait for it.
     fn insert_all(&self, mut batch: impl ExactSizeIterator<Item = Batched<K, P>>, now: Instant) {
         let shared = &*self.shared;
         let sharing = shared.state.share();
@@ -155,7 +154,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             }
             state.promote(shared);
             loop {
-                for Batched { hash, key, add } in batch.by_ref().take(PIECE) {
+                for Batched { hash, key, add } in batch.by_ref().take(SHARED_KEYS) {
                     let addition = add.addition(hash, now);
                     state.add(shared, key, add.payload, addition);
                 }
@@ -167,21 +166,20 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
                 }
             }
             shared.release(state);
-            sharing.give_way();
+            sharing.yield_lock();
         }
     }
 
-    /// Waits for the next key. `None`: the queue was shut down and has nothing left in line.
+    /// Waits for the next key. Returns `None` after a shutdown, when no key is ready.
     ///
-    /// Dropping the future loses nothing, but one that is neither polled on nor dropped may sit on a wake-up meant
-    /// for others, as with tokio's own. Keys that wait for their time are handed out by the workers that wait
-    /// here, so no task or thread runs in the background. Waiting for such a key needs a tokio runtime with a
-    /// timer.
+    /// Dropping the future loses nothing. A future that is neither polled nor dropped may hold a wake-up meant for
+    /// others, as in tokio. Workers that wait here also hand out delayed keys, so no background task or thread runs.
+    /// Waiting for a delayed key needs a tokio runtime with a timer.
     pub fn get(&self) -> Get<'_, K, P> {
         Get::new(self)
     }
 
-    /// The next key, if one is in line now. `None` also when the queue was shut down.
+    /// Takes a key that is ready now. Returns `None` if there is none, or after a shutdown.
     #[must_use]
     pub fn try_get(&self) -> Option<Item<'_, K, P>> {
         let now = self.shared.metrics_now();
@@ -192,12 +190,11 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         item
     }
 
-    /// The next keys in line, `count` at the most: for a worker that can prepare for them. They stay where they are, and
-    /// nobody is promised any of them: other workers take keys too, and keys that come later may be more urgent. All are cloned
-    /// under the lock, so ask for some tens.
+    /// Up to `count` ready keys, so that a worker can prepare for them. They stay in the queue without a reservation:
+    /// other workers take keys too, and later keys may be more urgent. All are cloned under the lock, so ask for some
+    /// tens.
     ///
-    /// They are in the order of their priority, then of their coming. The one that has waited longest is handed out sooner
-    /// than it is shown here every sixteenth time.
+    /// Ordered by priority, then by arrival. Aging is not shown: every sixteenth dispatch takes the oldest key instead.
     #[must_use]
     pub fn peek(&self, count: usize) -> Vec<K> {
         let mut keys = Vec::with_capacity(count.min(BATCH));
@@ -208,37 +205,48 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         keys
     }
 
-    /// Tells the rate limiter that a key succeeded or is given up. It stays in the queue if it is there.
+    /// Up to `count` delayed keys with their deadlines, earliest first. Meant for debugging; [`QueueStats::delayed`] is
+    /// the total. All are cloned under the lock, so ask for some hundreds.
+    #[must_use]
+    pub fn delayed(&self, count: usize) -> Vec<(K, Instant)> {
+        self.shared.with(|state| {
+            state.promote(&self.shared);
+            let delayed = state.machine.delayed(count);
+            delayed.into_iter().map(|(key, due)| (key.clone(), due)).collect()
+        })
+    }
+
+    /// Resets the rate limiter for a key that succeeded or is not retried. The key stays in the queue if it is there.
     pub fn forget(&self, key: &K) {
         self.shared.with_limiter(|limiter| limiter.forget(key));
     }
 
-    /// How often a key was added through the rate limiter since it was last forgotten.
+    /// Number of rate limited additions of a key since it was last forgotten.
     #[must_use]
     pub fn num_requeues(&self, key: &K) -> u32 {
         self.shared.with_limiter(|limiter| limiter.num_requeues(key)).unwrap_or(0)
     }
 
-    /// How many keys are in line for a worker. Those that wait for their time or are with a worker do not count.
+    /// Number of ready keys. Delayed keys and those held by workers do not count.
     #[must_use]
     pub fn len(&self) -> usize {
         self.stats().ready
     }
 
-    /// Whether no key is in line for a worker.
+    /// Whether no key is ready.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many keys are where, and what went wrong so far.
+    /// Number of keys per state, and of faults so far.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> QueueStats {
         let (counts, merge_panics) = self.shared.with(|state| {
             state.promote(&self.shared);
             (state.machine.counts(), state.machine.merge_panics())
         });
-        Stats {
+        QueueStats {
             ready: counts.ready,
             delayed: counts.delayed,
             processing: counts.processing,
@@ -255,11 +263,11 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         self.shared.with(|state| state.machine.is_shutting_down())
     }
 
-    /// Takes no more keys. What is in line is still handed out, and what was added while its key was with a
-    /// worker is, too, when that run is over; what waits for its time is dropped and counted. Then
-    /// [`get`](Self::get) gives `None`. Calling it again does nothing.
+    /// Stops the queue: it accepts no more keys. Ready keys are still handed out, and so are keys that were added while
+    /// a worker held them. Delayed keys are dropped and counted. Then [`get`](Self::get) returns `None`. Calling it
+    /// again does nothing.
     pub fn shutdown(&self) {
-        // The payloads are dropped once the lock is released: that is foreign code.
+        // The payloads are dropped after the lock is released, since their code is foreign.
         let _dropped = self.shared.with(|state| {
             state.promote(&self.shared);
             let dropped = state.machine.shutdown();
@@ -268,9 +276,8 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
         });
     }
 
-    /// [`shutdown`](Self::shutdown), then waits, for `limit` at the most, until workers have taken all that is
-    /// in line and are done with it.
-    pub async fn shutdown_with_drain(&self, limit: Duration) -> Drain {
+    /// Calls [`shutdown`](Self::shutdown), then waits up to `limit` until workers have finished all ready keys.
+    pub async fn shutdown_with_drain(&self, limit: Duration) -> DrainResult {
         self.shutdown();
         let idle = std::future::poll_fn(|cx| {
             self.shared.with(|state| {
@@ -282,11 +289,11 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             })
         });
         if self.shared.clock.timeout(limit, idle).await.is_ok() {
-            return Drain::Complete;
+            return DrainResult::Complete;
         }
         match self.stats() {
-            Stats { ready: 0, processing: 0, .. } => Drain::Complete,
-            Stats { ready, processing, .. } => Drain::TimedOut { ready, processing },
+            QueueStats { ready: 0, processing: 0, .. } => DrainResult::Complete,
+            QueueStats { ready, processing, .. } => DrainResult::TimedOut { ready, processing },
         }
     }
 
@@ -297,7 +304,7 @@ impl<K: Key, P: Coalesce> WorkQueue<K, P> {
             Requeue::RateLimited => self.shared.limit(&taken.key, now),
         };
         let due = Some(now + delay);
-        // The entry is known by its slot, so nobody looks for its hash.
+        // The entry is known by its slot, so the hash is not used.
         let addition = Addition { hash: 0, priority: Some(taken.priority), due, now, retry: true };
         let mut state = self.shared.lock_first();
         if state.machine.is_shutting_down() {

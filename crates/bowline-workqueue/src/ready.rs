@@ -1,28 +1,28 @@
-//! The line for workers: higher priorities first, first come first served inside one, and nobody forgotten.
+//! Keys ready for a worker: higher priorities first, FIFO within a priority, with aging against starvation.
 
 use std::collections::BTreeMap;
 
 use crate::arena::{Arena, Slot};
 use crate::list::{Link, Links, List};
-use crate::machine::{Entry, Place};
+use crate::machine::{Entry, EntryState};
 
-/// Every so many hand-outs the oldest entry goes first, whatever its priority.
+/// Every `AGING`-th dispatch takes the oldest entry, whatever its priority.
 pub(crate) const AGING: u32 = 16;
 
-/// This many empty classes are kept, so that a class that comes and goes costs no allocation.
+/// Number of empty priority classes to keep, so that a class that comes and goes does not allocate.
 const KEPT_CLASSES: usize = 8;
 
-/// Entries are in two lists each: their priority's, and the line of all by age.
+/// Entries are in two lists each: that of their priority, and that of all entries by age.
 ///
-/// As long as all have priority zero, the two would be the same, so the second is only kept from the first other
-/// priority on, until the line is empty.
+/// While all have priority zero, both lists would be the same. The list by age is kept only from the first other
+/// priority on, until no entry is ready.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    /// Priority zero, which is most entries' and often the only one.
+    /// Entries with priority zero: most entries, and often the only ones.
     zero: List,
     /// All other priorities.
     others: BTreeMap<i32, List>,
-    /// Everybody; empty unless `mixed`.
+    /// All entries by age; empty unless `mixed`.
     age: List,
     mixed: bool,
     len: usize,
@@ -35,7 +35,7 @@ impl Ready {
         self.len
     }
 
-    /// Puts an entry at the end of its priority's line.
+    /// Appends an entry to the list of its priority.
     #[inline(always)]
     pub(crate) fn push<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, slot: Slot) {
         let priority = entries[slot].priority;
@@ -44,11 +44,11 @@ impl Ready {
         }
         let class = self.class(priority).push(&mut ByClass(entries), slot);
         let age = if self.mixed { self.age.push(&mut ByAge(entries), slot) } else { Link::default() };
-        entries[slot].place = Place::Ready { class, age };
+        entries[slot].place = EntryState::Ready { class, age };
         self.len += 1;
     }
 
-    /// Who is next.
+    /// The entry to dispatch next.
     #[inline(always)]
     pub(crate) fn next(&self) -> Option<Slot> {
         if !self.mixed {
@@ -61,13 +61,13 @@ impl Ready {
         above.or(self.zero.head()).or_else(|| self.others.values().rev().find_map(List::head))
     }
 
-    /// Who is next, and then, if nobody comes and nobody's age counts.
+    /// All entries in dispatch order, if no entry is added and aging does not apply.
     pub(crate) fn iter<'a, K, P>(
         &'a self,
         entries: &'a Arena<Entry<K, P>>,
     ) -> impl Iterator<Item = Slot> + 'a {
         let link = |slot: Slot| match entries[slot].place {
-            Place::Ready { class, .. } => class,
+            EntryState::Ready { class, .. } => class,
             _ => unreachable!("only entries in line are linked"),
         };
         let above = self.others.range(1..).rev().map(|(_, class)| class);
@@ -75,10 +75,10 @@ impl Ready {
         above.chain([&self.zero]).chain(below).flat_map(move |class| class.iter(link))
     }
 
-    /// An entry of this priority, which was in this place, is handed out.
+    /// Removes an entry of this priority and with these links; it is dispatched.
     #[inline(always)]
-    pub(crate) fn leave<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, priority: i32, place: Place) {
-        if let Place::Ready { class, age } = place {
+    pub(crate) fn leave<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, priority: i32, place: EntryState) {
+        if let EntryState::Ready { class, age } = place {
             self.hand_outs = (self.hand_outs + 1) % AGING;
             self.len -= 1;
             self.leave_class(entries, priority, class);
@@ -89,19 +89,19 @@ impl Ready {
         }
     }
 
-    /// Moves an entry to the end of a higher priority's line; it keeps its age.
+    /// Moves an entry to the end of a higher priority; it keeps its age.
     pub(crate) fn raise<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>, slot: Slot, to: i32) {
         self.mix(entries);
         let entry = &mut entries[slot];
         let from = std::mem::replace(&mut entry.priority, to);
-        if let Place::Ready { class, age } = entry.place {
+        if let EntryState::Ready { class, age } = entry.place {
             self.leave_class(entries, from, class);
             let class = self.class(to).push(&mut ByClass(entries), slot);
-            entries[slot].place = Place::Ready { class, age };
+            entries[slot].place = EntryState::Ready { class, age };
         }
     }
 
-    /// From now on, keeps the line by age. Each entry was pushed once for each time that this looks at it.
+    /// Starts the list by age. Its cost is amortized: each visited entry was pushed once.
     #[cold]
     fn mix<K, P>(&mut self, entries: &mut Arena<Entry<K, P>>) {
         if std::mem::replace(&mut self.mixed, true) {
@@ -136,7 +136,7 @@ struct ByAge<'a, K, P>(&'a mut Arena<Entry<K, P>>);
 impl<K, P> Links for ByClass<'_, K, P> {
     fn link(&mut self, slot: Slot) -> &mut Link {
         match &mut self.0[slot].place {
-            Place::Ready { class, .. } => class,
+            EntryState::Ready { class, .. } => class,
             _ => unreachable!("only entries in line are linked"),
         }
     }
@@ -145,7 +145,7 @@ impl<K, P> Links for ByClass<'_, K, P> {
 impl<K, P> Links for ByAge<'_, K, P> {
     fn link(&mut self, slot: Slot) -> &mut Link {
         match &mut self.0[slot].place {
-            Place::Ready { age, .. } => age,
+            EntryState::Ready { age, .. } => age,
             _ => unreachable!("only entries in line are linked"),
         }
     }

@@ -1,5 +1,5 @@
 //! The state that all handles of a queue share: the machine and its waiters behind one lock, the limiter behind
-//! another, and what has to be done each time the first is released.
+//! another, and the work to do after each release of the first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::metrics::{Gauges, Metrics};
 use crate::queue::PANIC_DELAY;
 use crate::timings::InProgress;
 use crate::waiters::{Situation, Waiters};
-use crate::{Add, Coalesce, Item, Key, WorkQueue};
+use crate::{AddOptions, Coalesce, Item, Key, WorkQueue};
 
 pub(crate) struct Shared<K, P> {
     pub(crate) state: Lock<State<K, P>>,
@@ -32,19 +32,19 @@ pub(crate) struct Shared<K, P> {
 pub(crate) struct State<K, P> {
     pub(crate) machine: Machine<K, P>,
     pub(crate) waiters: Waiters,
-    /// The earliest deadline came closer: whoever keeps the timer must set it anew.
+    /// The earliest deadline moved closer: the worker with the timer must reset it.
     deadline_moved: bool,
-    /// A key got in line.
+    /// A key became ready.
     arrived: bool,
-    /// To be told to the metrics once the lock is released. Most of the time they are one or two, which need no memory.
+    /// Reports to send to the metrics after the lock is released. Usually one or two, which do not allocate.
     reports: Reports,
 }
 
-/// What happened under the lock, in its order.
+/// Reports of events under the lock, in order.
 #[derive(Default)]
 pub(crate) struct Reports(SmallVec<[Report; 3]>);
 
-/// A run that is over, and since when; zero will do unless times are kept.
+/// A run that is over, and its end; zero unless times are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) slot: Slot,
@@ -55,7 +55,7 @@ pub(crate) struct Ended {
 pub(crate) struct Batched<K, P> {
     pub(crate) hash: u64,
     pub(crate) key: K,
-    pub(crate) add: Add<P>,
+    pub(crate) add: AddOptions<P>,
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +74,7 @@ impl Reports {
         self.0.push(report);
     }
 
-    /// One more key waits for a worker. Those of a list are one report.
+    /// Reports one more ready key. Those of a list are one report.
     #[inline(always)]
     fn count(&mut self, added: i32) {
         match self.0.last_mut() {
@@ -114,19 +114,19 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         }
     }
 
-    /// The state, to be given back by [`release`](Self::release).
+    /// Locks the state; the caller must call [`release`](Self::release).
     #[inline(always)]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<K, P>> {
         self.state.lock()
     }
 
-    /// The same, for a worker: while it waits, work is not done.
+    /// The same with preference, for a worker: while it waits, no work is done.
     #[inline(always)]
     pub(crate) fn lock_first(&self) -> MutexGuard<'_, State<K, P>> {
         self.state.lock_first()
     }
 
-    /// Releases the lock. Then whoever has to be is woken, and metrics are told.
+    /// Releases the lock, wakes waiting tasks, and then reports to the metrics.
     #[inline(always)]
     pub(crate) fn release(&self, guard: MutexGuard<'_, State<K, P>>) {
         if guard.is_settled() {
@@ -136,7 +136,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         }
     }
 
-    /// Lets `access` at the state between [`lock`](Self::lock) and [`release`](Self::release).
+    /// Runs `access` on the state between [`lock`](Self::lock) and [`release`](Self::release).
     pub(crate) fn with<T>(&self, access: impl FnOnce(&mut State<K, P>) -> T) -> T {
         let mut guard = self.lock();
         let result = access(&mut guard);
@@ -173,12 +173,12 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         self.call_limiter(&mut **self.lock_limiter(), call)
     }
 
-    /// How long a key has to wait.
+    /// The rate limiter's delay for a key.
     pub(crate) fn limit(&self, key: &K, now: Instant) -> Duration {
         self.with_limiter(|limiter| limiter.when(key, now)).unwrap_or(PANIC_DELAY)
     }
 
-    /// Puts off those of a batch that are to be rate limited.
+    /// Applies the rate limiter to a batch.
     pub(crate) fn limit_batch(&self, batch: &mut [Batched<K, P>], now: Instant) {
         let mut asking = batch.iter_mut().filter(|batched| batched.add.rate_limited).peekable();
         if asking.peek().is_none() {
@@ -207,7 +207,7 @@ impl<K: Key, P: Coalesce> Shared<K, P> {
         result.ok()
     }
 
-    /// The time, if metrics want to know; zero otherwise.
+    /// The time if the queue has metrics; zero otherwise.
     pub(crate) fn metrics_now(&self) -> Instant {
         if self.metrics.is_some() { self.clock.now() } else { Instant::ZERO }
     }
@@ -241,7 +241,7 @@ impl<K: Key, P: Coalesce> State<K, P> {
         self.added(shared, added, addition.retry);
     }
 
-    /// Ends a run, now.
+    /// Ends a run.
     #[inline(always)]
     pub(crate) fn done(&mut self, shared: &Shared<K, P>, Ended { slot, at }: Ended) {
         if self.machine.has_delayed() && self.machine.is_dirty(slot) {
@@ -251,21 +251,21 @@ impl<K: Key, P: Coalesce> State<K, P> {
         if shared.metrics.is_some()
             && let Some(started_at) = self.machine.finished(slot)
         {
-            self.reports.push(Report::Finished { worked: at.since(started_at) });
+            self.reports.push(Report::Finished { worked: at.duration_since(started_at) });
         }
         self.machine.done(slot);
         self.arrived |= self.machine.ready() > ready && !self.waiters.is_empty();
     }
 
-    /// Tells the metrics that a key was handed out, now.
+    /// Reports to the metrics that a key was handed out.
     #[inline(always)]
     fn report_hand_out(&mut self, slot: Slot, priority: i32, now: Instant) {
         if let Some(queued_at) = self.machine.started(slot, now) {
-            self.reports.push(Report::HandedOut { priority, waited: now.since(queued_at) });
+            self.reports.push(Report::HandedOut { priority, waited: now.duration_since(queued_at) });
         }
     }
 
-    /// Hands out the key that is next, now.
+    /// Hands out the next key.
     #[inline(always)]
     pub(crate) fn hand_out<'q>(
         &mut self,
@@ -282,7 +282,7 @@ impl<K: Key, P: Coalesce> State<K, P> {
 
     #[inline(always)]
     fn added(&mut self, shared: &Shared<K, P>, added: Added, retried: bool) {
-        // Whoever begins to wait later looks for itself.
+        // A worker that begins to wait later checks by itself.
         if !self.waiters.is_empty() {
             self.deadline_moved |= added == Added::Delayed { earliest: true };
             self.arrived |= matches!(added, Added::Ready { .. });
@@ -299,20 +299,20 @@ impl<K: Key, P: Coalesce> State<K, P> {
         }
     }
 
-    /// Whether nobody waits for anything, and nothing is to be told.
+    /// Whether no task waits and there is nothing to report.
     #[inline(always)]
     fn is_settled(&self) -> bool {
         self.waiters.is_empty() && self.reports.is_empty()
     }
 
-    /// Adds a key again whose run is about to be over. Not after a shutdown.
+    /// Adds a key again whose run is about to end. Not after a shutdown.
     pub(crate) fn requeue(&mut self, shared: &Shared<K, P>, slot: Slot, payload: P, addition: Addition) {
         self.promote(shared);
         let added = self.machine.requeue(slot, payload, addition);
         self.added(shared, added, true);
     }
 
-    /// Counts additions that the queue does not take, or no longer keeps.
+    /// Counts additions that the queue refuses or drops.
     pub(crate) fn count_dropped(&mut self, shared: &Shared<K, P>, count: usize) {
         if count > 0 {
             shared.dropped.fetch_add(count as u64, Ordering::Relaxed);
@@ -320,7 +320,7 @@ impl<K: Key, P: Coalesce> State<K, P> {
         }
     }
 
-    /// Gets in line what is due. Called before anything else gets in line, so that who is due first is ahead.
+    /// Makes due keys ready. Called before any other key becomes ready, so that due keys come first.
     #[inline(always)]
     pub(crate) fn promote(&mut self, shared: &Shared<K, P>) {
         if self.machine.has_delayed() {
@@ -350,7 +350,7 @@ impl<K: Key, P: Coalesce> Gauges for Shared<K, P> {
     fn in_progress(&self) -> InProgress {
         let now = self.clock.now();
         self.with(|state| {
-            // So that the depth is right when it is looked at.
+            // Keeps the reported depth correct.
             state.promote(self);
             state.machine.in_progress(now)
         })

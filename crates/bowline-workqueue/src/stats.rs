@@ -1,16 +1,16 @@
-//! What a queue tells about itself.
+//! Statistics of a queue.
 
-/// How many keys are where, and what went wrong so far, from [`WorkQueue::stats`](crate::WorkQueue::stats).
+/// Number of keys per state and of faults so far, from [`WorkQueue::stats`](crate::WorkQueue::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stats {
-    /// Keys in line for a worker.
+pub struct QueueStats {
+    /// Keys ready for a worker.
     pub ready: usize,
-    /// Keys that wait for their time.
+    /// Keys whose delay has not passed.
     pub delayed: usize,
-    /// Keys with a worker; one whose guard was leaked counts for ever.
+    /// Keys held by a worker. A leaked guard counts forever.
     pub processing: usize,
-    /// Additions that were dropped: delayed ones at shutdown, and any after it.
+    /// Dropped additions: delayed ones at shutdown, and any after it.
     pub dropped: u64,
     /// Payloads lost because [`Coalesce::coalesce`](crate::Coalesce::coalesce) panicked.
     pub merge_panics: u64,
@@ -20,17 +20,17 @@ pub struct Stats {
     pub limiter_panics: u64,
 }
 
-/// How a [`shutdown_with_drain`](crate::WorkQueue::shutdown_with_drain) ended.
+/// The result of [`shutdown_with_drain`](crate::WorkQueue::shutdown_with_drain).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "keys that were not worked on are worth a log line"]
-pub enum Drain {
-    /// Workers took everything that was in line and were done with it.
+pub enum DrainResult {
+    /// Workers took all ready keys and finished them.
     Complete,
-    /// The limit passed first.
+    /// The timeout passed first.
     TimedOut {
-        /// Keys still in line.
+        /// Keys still ready.
         ready: usize,
-        /// Keys still with a worker.
+        /// Keys still held by a worker.
         processing: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! When keys began to wait and when their runs began; kept only for a queue with metrics.
+//! Times when keys became ready and when their runs began; kept only for a queue with metrics.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use bowline_clock::Instant;
 
 use crate::arena::Slot;
 
-/// What workers are busy with at one moment, see [`Metrics::attach`](crate::Metrics::attach).
+/// Keys held by workers at one moment, see [`Metrics::attach`](crate::Metrics::attach).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InProgress {
-    /// How many keys are with a worker.
+    /// Number of keys.
     pub count: usize,
-    /// How long they have been there, added up: `unfinished_work_seconds`.
+    /// Sum of the durations of their runs so far: `unfinished_work_seconds`.
     pub unfinished_work: Duration,
-    /// How long the one that came first has been there: `longest_running_processor_seconds`.
+    /// Duration of the longest run so far: `longest_running_processor_seconds`.
     pub longest_running: Duration,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Timings {
-    /// By slot; meaningful for entries that wait for a worker.
+    /// By slot; valid for ready entries.
     queued: Vec<Instant>,
-    /// As many as there are workers, in no order: few enough to be looked through.
+    /// One per worker, unordered: few enough for a linear search.
     started: Vec<(Slot, Instant)>,
 }
 
@@ -33,20 +33,20 @@ impl Timings {
         self.queued[slot.index()] = now;
     }
 
-    /// A run begins; since when the key waited.
+    /// Starts a run; returns when the key became ready.
     pub(crate) fn started(&mut self, slot: Slot, now: Instant) -> Instant {
         self.started.push((slot, now));
         self.queued[slot.index()]
     }
 
-    /// A run ends; when it began.
+    /// Ends a run; returns its start.
     pub(crate) fn finished(&mut self, slot: Slot) -> Instant {
         let position = self.started.iter().position(|(other, _)| *other == slot);
         position.map_or(Instant::ZERO, |position| self.started.swap_remove(position).1)
     }
 
     pub(crate) fn in_progress(&self, now: Instant) -> InProgress {
-        let runs = || self.started.iter().map(|(_, started)| now.since(*started));
+        let runs = || self.started.iter().map(|(_, started)| now.duration_since(*started));
         InProgress {
             count: self.started.len(),
             unfinished_work: runs().fold(Duration::ZERO, Duration::saturating_add),

@@ -1,4 +1,4 @@
-//! Who waits for the queue: workers for a key, drains for the end.
+//! Waiting tasks: workers that wait for a key, and drains that wait for the end.
 
 use std::collections::BTreeMap;
 use std::task::{Context, Waker};
@@ -7,11 +7,10 @@ use std::task::{Context, Waker};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(u64);
 
-/// Workers in the order in which they came, and the one of them whose timer stands for the earliest deadline.
+/// Workers in the order of their arrival, and the one whose timer runs until the earliest deadline.
 ///
-/// A worker is taken off the list when it is woken for a key; until it comes, it is `notified`. A key that arrives
-/// wakes a worker; beyond that, no more are woken than there are keys in line, and a wake-up that is not used is
-/// passed on.
+/// A worker is removed from the list when it is woken for a key; until it runs, it is `notified`. An added key wakes
+/// one worker. Beyond that, no more workers are woken than keys are ready, and an unused wake-up is passed on.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     next: u64,
@@ -21,27 +20,27 @@ pub(crate) struct Waiters {
     drains: Vec<Waker>,
 }
 
-/// What the waiters have to know of the rest of the queue.
+/// The state of the queue that the waiters depend on.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "these are independent facts, not the states of one thing")]
 pub(crate) struct Situation {
-    /// How many keys are in line.
+    /// Number of ready keys.
     pub(crate) ready: usize,
-    /// Whether one has just got there.
+    /// Whether a key has just become ready.
     pub(crate) arrived: bool,
-    /// Whether keys wait for their time.
+    /// Whether keys are delayed.
     pub(crate) delayed: bool,
-    /// Whether the earliest of those times came closer.
+    /// Whether the earliest deadline moved closer.
     pub(crate) deadline_moved: bool,
-    /// Whether nobody is to wait any more.
+    /// Whether the queue shuts down, so that no task may wait.
     pub(crate) shutting_down: bool,
-    /// Whether drains are over.
+    /// Whether drains are complete.
     pub(crate) idle: bool,
 }
 
-/// Wakers to be woken once the lock is released.
+/// Wakers to wake after the lock is released.
 #[derive(Debug, Default)]
-#[must_use = "somebody has to be woken"]
+#[must_use = "wake the waiting tasks"]
 pub(crate) struct Wakes {
     worker: Option<Waker>,
     timer: Option<Waker>,
@@ -63,32 +62,32 @@ impl Wakes {
 }
 
 impl Waiters {
-    /// A worker waits: on the list at its old place if it is there, or at the end.
+    /// Registers a waiting worker: at its old position on the list if it has one, or at the end.
     pub(crate) fn wait(&mut self, ticket: Option<Ticket>, cx: &Context<'_>) -> Ticket {
         if let Some(ticket) = ticket {
             if let Some(waker) = self.waiting.get_mut(&ticket) {
                 waker.clone_from(cx.waker());
                 return ticket;
             }
-            // It was woken, and somebody else got the key.
+            // It was woken, and another worker got the key.
             self.notified -= 1;
         }
         let new = Ticket(self.next);
         self.next += 1;
         self.waiting.insert(new, cx.waker().clone());
-        // A worker that changes its number keeps its timer.
+        // A worker with a new ticket keeps its timer.
         if ticket.is_some() && self.timer == ticket {
             self.timer = Some(new);
         }
         new
     }
 
-    /// Makes `ticket` the keeper of the timer, unless another is; whether it is.
+    /// Lets `ticket` run the timer, unless another does, and returns whether it does.
     pub(crate) fn keep_timer(&mut self, ticket: Ticket) -> bool {
         *self.timer.get_or_insert(ticket) == ticket
     }
 
-    /// A worker that may have waited does so no more, with a key or without.
+    /// Removes a worker that got a key or stopped waiting; it may not be on the list.
     pub(crate) fn leave(&mut self, ticket: Option<Ticket>) {
         let Some(ticket) = ticket else { return };
         if self.waiting.remove(&ticket).is_none() {
@@ -99,12 +98,12 @@ impl Waiters {
         }
     }
 
-    /// Whether nobody waits.
+    /// Whether no task waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.drains.is_empty()
     }
 
-    /// Who is to be woken, as things are.
+    /// The wakers to wake in this situation.
     pub(crate) fn wakes(&mut self, situation: Situation) -> Wakes {
         let mut wakes = Wakes::default();
         if situation.shutting_down {
@@ -114,12 +113,13 @@ impl Waiters {
             && (situation.arrived || situation.ready > self.notified)
             && let Some((_, waker)) = self.waiting.pop_first()
         {
-            // One is enough: it does the same in turn.
+            // One is enough: it wakes the next one.
             self.notified += 1;
             wakes.worker = Some(waker);
         }
         wakes.timer = match self.timer {
-            // A keeper that is not on the list was woken already, and looks at the deadlines when it comes.
+            // If the worker with the timer is not on the list, it is woken already and checks the deadlines when it
+            // runs.
             Some(keeper) if situation.deadline_moved => self.waiting.get(&keeper).cloned(),
             None if situation.delayed => self.waiting.values().next().cloned(),
             _ => None,
@@ -130,7 +130,7 @@ impl Waiters {
         wakes
     }
 
-    /// A drain waits for the queue to be idle.
+    /// Registers a drain that waits for the queue to be idle.
     pub(crate) fn wait_idle(&mut self, cx: &Context<'_>) {
         if !self.drains.iter().any(|waker| waker.will_wake(cx.waker())) {
             self.drains.push(cx.waker().clone());

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Rng};
-use bowline_workqueue::{Add, Coalesce, Drain, ItemExponentialFailure, WorkQueue};
+use bowline_workqueue::{AddOptions, Coalesce, DrainResult, ItemExponentialFailure, WorkQueue};
 
 const KEYS: usize = 200;
 const ADDERS: u64 = 8;
 const ADDS: u64 = 2_000;
 const WORKERS: usize = 8;
 
-/// How many adds are in it.
+/// Number of adds merged into it.
 #[derive(Default)]
 struct Count(u64);
 
@@ -37,13 +37,13 @@ async fn work(queue: WorkQueue<usize, Count>, books: Arc<Books>, rng: Rng) {
         let fate = rng.range(0..20);
         books.held[key].store(false, Ordering::SeqCst);
         match fate {
-            // A retry takes its payload along, and a crash here must not.
+            // A retry keeps its payload, and a crash here must not lose it.
             0..2 => item.requeue_rate_limited(),
             2 => item.requeue_after(Duration::from_micros(rng.range(0..2000))),
             fate => {
                 books.handled.fetch_add(item.payload().0, Ordering::SeqCst);
                 queue.forget(&key);
-                // The first frame of every stack trace in the output: the panic is the test's own.
+                // The first frame of every stack trace in the output: this panic is part of the test.
                 assert!(fate != 3, "a worker panics at random");
             }
         }
@@ -80,7 +80,7 @@ async fn every_add_is_handled_although_workers_panic() {
             while left > 0 {
                 let draw = || {
                     let key = usize::try_from(rng.range(0..KEYS as u64)).unwrap();
-                    (key, Add::new(Count(1)).priority(i32::try_from(rng.range(0..3)).unwrap()))
+                    (key, AddOptions::new(Count(1)).priority(i32::try_from(rng.range(0..3)).unwrap()))
                 };
                 let (key, add) = draw();
                 let mut added = 1;
@@ -88,7 +88,7 @@ async fn every_add_is_handled_although_workers_panic() {
                     0..4 => queue.add_with(key, add.after(Duration::from_micros(rng.range(0..3000)))),
                     4..8 => queue.add_with(key, add.rate_limited()),
                     8 => {
-                        // Many at once, which lets workers at the lock in between.
+                        // Many at once, so that the lock is released for waiting workers in between.
                         added = rng.range(1..300).min(left);
                         queue.add_all((0..added).map(|_| draw()));
                     }
@@ -101,7 +101,7 @@ async fn every_add_is_handled_although_workers_panic() {
             }
         });
     }
-    adders.ended().await;
+    adders.wait_ended().await;
     assert_eq!(adders.panicked(), 0);
 
     let all_handled = async {
@@ -110,8 +110,8 @@ async fn every_add_is_handled_although_workers_panic() {
         }
     };
     clock.timeout(Duration::from_secs(60), all_handled).await.expect("every add is handled");
-    assert_eq!(queue.shutdown_with_drain(Duration::from_secs(60)).await, Drain::Complete);
-    workers.ended().await;
+    assert_eq!(queue.shutdown_with_drain(Duration::from_secs(60)).await, DrainResult::Complete);
+    workers.wait_ended().await;
     assert_eq!(books.handled.load(Ordering::SeqCst), ADDERS * ADDS, "no add is handled twice");
     assert!(workers.panicked() > 0, "some workers did panic");
     let stats = queue.stats();

@@ -1,4 +1,4 @@
-//! Per key, twice as long each time.
+//! Exponential backoff per key.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::Key;
 
 /// Each key waits `base`, then twice that, and so on, up to `max`, until it is forgotten.
 ///
-/// The default is client-go's: 5 ms, up to 1000 s. Use it for retries after errors: a key that keeps failing
-/// gets out of the way, and the others do not feel it. It remembers a key until it is
-/// [forgotten](RateLimiter::forget); forget keys that succeed or are given up.
+/// The default is client-go's: 5 ms, up to 1000 s. Use it for retries after errors: a key that keeps failing does not
+/// slow down others. It remembers a key until it is [forgotten](RateLimiter::forget); forget keys that succeed or are
+/// not retried.
 #[derive(Debug)]
 pub struct ItemExponentialFailure<K> {
     base: Duration,
@@ -21,8 +21,8 @@ pub struct ItemExponentialFailure<K> {
 }
 
 impl<K> ItemExponentialFailure<K> {
-    /// Delays of `base`, doubled at each try, never more than `max`. A `base` of zero never delays; a `base`
-    /// above `max` always delays by `max`.
+    /// Delays of `base`, doubled with each attempt, up to `max`. A `base` of zero never delays; a `base` above `max`
+    /// always delays by `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, tries: Tries::default() }

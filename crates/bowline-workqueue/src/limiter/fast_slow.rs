@@ -1,4 +1,4 @@
-//! Per key, a few quick tries, then slow ones.
+//! A few fast retries per key, then slow ones.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use super::RateLimiter;
 use super::tries::Tries;
 use crate::Key;
 
-/// Each key waits `fast` for its first `max_fast_attempts` tries and `slow` from then on, until it is forgotten.
+/// Each key waits `fast` for its first `max_fast_attempts` attempts and `slow` from then on, until it is forgotten.
 ///
-/// Use it where a failure is usually over in a moment, and otherwise lasts: a quick retry or two, then polling.
+/// Use it for failures that are either very short or long: one or two fast retries, then polling.
 #[derive(Debug)]
 pub struct ItemFastSlow<K> {
     fast: Duration,
@@ -20,7 +20,7 @@ pub struct ItemFastSlow<K> {
 }
 
 impl<K> ItemFastSlow<K> {
-    /// `max_fast_attempts` tries after `fast`, all others after `slow`. Zero fast attempts means slow ones only.
+    /// `max_fast_attempts` attempts after `fast`, all others after `slow`. Zero means slow ones only.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, max_fast_attempts: u32) -> Self {
         Self { fast, slow, max_fast_attempts, tries: Tries::default() }

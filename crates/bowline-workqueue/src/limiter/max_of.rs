@@ -1,14 +1,14 @@
-//! The strictest of several.
+//! The maximum of several limiters.
 
 use std::fmt;
 use std::time::Duration;
 
 use bowline_clock::Instant;
 
-use super::{Bucket, ItemExponentialFailure, RateLimiter};
+use super::{ItemExponentialFailure, RateLimiter, TokenBucket};
 use crate::Key;
 
-/// Each key waits for as long as the strictest of several limiters says. All of them count every try.
+/// Each key waits for the longest delay of several limiters. Every limiter counts each attempt.
 ///
 /// Use it to combine a rule per key with one for all keys, as [`MaxOf::client_go`] does.
 pub struct MaxOf<K> {
@@ -16,7 +16,7 @@ pub struct MaxOf<K> {
 }
 
 impl<K: 'static> MaxOf<K> {
-    /// The longest delay of `limiters`; none at all never delays.
+    /// The longest delay of `limiters`; an empty list never delays.
     #[must_use]
     pub fn new(limiters: impl IntoIterator<Item = Box<dyn RateLimiter<K>>>) -> Self {
         Self { limiters: limiters.into_iter().collect() }
@@ -24,12 +24,12 @@ impl<K: 'static> MaxOf<K> {
 }
 
 impl<K: Key> MaxOf<K> {
-    /// What client-go calls its default controller rate limiter: [`ItemExponentialFailure`] and [`Bucket`],
-    /// both with their default numbers.
+    /// client-go's default controller rate limiter: [`ItemExponentialFailure`] and [`TokenBucket`], both with their
+    /// defaults.
     #[must_use]
     pub fn client_go() -> Self {
         let exponential = ItemExponentialFailure::default();
-        Self::new([Box::new(exponential) as Box<dyn RateLimiter<K>>, Box::new(Bucket::default())])
+        Self::new([Box::new(exponential) as Box<dyn RateLimiter<K>>, Box::new(TokenBucket::default())])
     }
 }
 

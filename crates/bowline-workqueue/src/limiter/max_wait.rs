@@ -1,4 +1,4 @@
-//! Another limiter, with a longest wait.
+//! Another limiter with a maximum delay.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use bowline_clock::Instant;
 
 use super::RateLimiter;
 
-/// Another limiter's delays, but never more than `max`.
+/// Another limiter's delays, at most `max`.
 ///
-/// Use it around a [`Bucket`](super::Bucket), whose delays grow without bound when it is overdrawn.
+/// Use it around a [`TokenBucket`](super::TokenBucket), whose delays grow without bound when it is overdrawn.
 #[derive(Clone, Debug)]
 pub struct WithMaxWait<L> {
     limiter: L,
@@ -16,7 +16,7 @@ pub struct WithMaxWait<L> {
 }
 
 impl<L> WithMaxWait<L> {
-    /// `limiter`, whose delays are cut to `max`. A `max` of zero never delays.
+    /// `limiter` with delays of at most `max`. A `max` of zero never delays.
     #[must_use]
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }

@@ -1,4 +1,4 @@
-//! Per key, a minimum distance in time.
+//! Minimum interval per key.
 
 use std::time::Duration;
 
@@ -7,32 +7,31 @@ use bowline_clock::{HashMap, HashState, Instant};
 use super::RateLimiter;
 use crate::Key;
 
-/// This many keys are remembered before those that no longer matter are swept out.
+/// Number of remembered keys before expired ones are removed.
 const SWEEP_AT: usize = 1024;
 
-/// Lets a key in once per `interval`; its first time is not delayed.
+/// Allows a key once per `interval`; its first run is not delayed.
 ///
-/// All additions before a time that is already set share it, so however often a key is added, it gets in line once
-/// per interval, and at most one interval late. A run that then waited for a worker can be closer to the next, and
-/// [`add`](crate::WorkQueue::add), which does not ask the limiter, is not held back. Forgetting a key changes
-/// nothing: a success does not allow an earlier run. Use it for keys that change all the time, where each run is
-/// expensive.
+/// Additions before an already planned run share it. So however often a key is added, it becomes ready once per
+/// interval, at most one interval late. A run that then waited for a worker can be closer to the next one.
+/// [`add`](crate::WorkQueue::add) does not call the limiter and is not delayed. Forgetting a key changes nothing: a
+/// success does not allow an earlier run. Use it for keys that change all the time and whose runs are expensive.
 #[derive(Debug)]
 pub struct MinInterval<K> {
     interval: Duration,
-    /// When each key was last allowed to run, or is allowed to run next.
+    /// The time of each key's last or next allowed run.
     allowed: HashMap<K, Instant>,
     sweep_at: usize,
 }
 
 impl<K> MinInterval<K> {
-    /// Lets each key in once per `interval`. Zero never delays.
+    /// Allows each key once per `interval`. Zero never delays.
     #[must_use]
     pub fn new(interval: Duration) -> Self {
         Self { interval, allowed: HashMap::with_hasher(HashState::for_lookups()), sweep_at: SWEEP_AT }
     }
 
-    /// Forgets keys whose interval has passed: the same as never having seen them.
+    /// Removes keys whose interval has passed; they count as new again.
     fn sweep(&mut self, now: Instant) {
         if self.allowed.len() >= self.sweep_at {
             self.allowed.retain(|_, allowed| *allowed + self.interval > now);
@@ -53,6 +52,6 @@ impl<K: Key> RateLimiter<K> for MinInterval<K> {
         } else if *allowed == now {
             *allowed = now + self.interval;
         }
-        allowed.since(now)
+        allowed.duration_since(now)
     }
 }

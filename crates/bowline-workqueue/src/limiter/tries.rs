@@ -1,4 +1,4 @@
-//! How often each key was tried: what the limiters that count per key share.
+//! Attempts per key, shared by the limiters that count per key.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -8,8 +8,8 @@ use hashbrown::{HashTable, hash_table};
 use crate::arena::{Arena, Slot};
 use crate::hash::{fold, spread};
 
-/// Keys lie side by side in an arena, and the table holds only their hashes and numbers: a million keys that fail for
-/// the first time are written one after the other instead of all over a large table, and are not read when it grows.
+/// Keys are contiguous in an arena; the table holds only their hashes and slots. A million keys that fail for the first
+/// time are written one after the other instead of all over a large table, and are not read when it grows.
 #[derive(Debug)]
 pub(super) struct Tries<K> {
     counted: Arena<Counted<K>>,
@@ -30,7 +30,7 @@ impl<K> Default for Tries<K> {
 }
 
 impl<K: Eq + Hash + Clone> Tries<K> {
-    /// Counts one more; how many there were before.
+    /// Counts one more attempt; returns the number before it.
     pub(super) fn count(&mut self, key: &K) -> u32 {
         let hash = fold(self.hash.hash_one(key));
         let counted = &self.counted;
@@ -64,7 +64,7 @@ impl<K: Eq + Hash + Clone> Tries<K> {
             self.counted.free(slot);
         }
         if self.counted.is_empty() {
-            // Gives back what a burst of failures took.
+            // Frees the memory of a burst of failures.
             self.counted = Arena::default();
             self.table = HashTable::new();
         }

@@ -34,7 +34,7 @@ fn a_key_added_while_processing_runs_once_more_and_not_before_the_run_ends() {
 }
 
 #[test]
-fn a_key_requeued_by_its_run_goes_behind_those_that_waited_meanwhile() {
+fn a_requeued_key_goes_behind_keys_that_became_ready_meanwhile() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         queue.add("a");
@@ -61,7 +61,7 @@ fn dropping_the_future_of_a_worker_ends_its_run() {
         assert_eq!(queue.stats().processing, 1);
         queue.add("a");
         scope.abort();
-        scope.ended().await;
+        scope.wait_ended().await;
         assert_eq!(work_off(&queue), ["a"]);
         assert_eq!(queue.stats().processing, 0);
     });

@@ -1,17 +1,17 @@
-//! Keys that are added for later.
+//! Delayed keys.
 
 use super::*;
 use bowline_clock::Instant;
-use bowline_workqueue::Add;
+use bowline_workqueue::AddOptions;
 
-/// Waits for the next key, and tells when it came.
+/// Waits for the next key, and returns it with its time.
 async fn next(clock: &Clock, queue: &Queue) -> (&'static str, Duration) {
     let item = queue.get().await.unwrap();
-    (*item.key(), clock.now().since(Instant::ZERO))
+    (*item.key(), clock.now().duration_since(Instant::ZERO))
 }
 
 #[test]
-fn a_delayed_key_comes_at_its_time_and_not_before() {
+fn a_delayed_key_is_ready_at_its_deadline_and_not_before() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_after("a", SECOND * 2);
@@ -22,7 +22,7 @@ fn a_delayed_key_comes_at_its_time_and_not_before() {
 }
 
 #[test]
-fn keys_come_in_the_order_of_their_deadlines_and_equal_ones_as_they_were_added() {
+fn keys_are_ordered_by_deadline_and_then_by_addition() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_after("late", SECOND * 3);
@@ -63,7 +63,27 @@ fn an_earlier_deadline_reaches_a_worker_that_already_waits() {
 }
 
 #[test]
-fn a_key_in_line_is_not_delayed_again() {
+fn delayed_keys_can_be_listed_and_stay() {
+    simulate(|clock| async move {
+        let queue = Queue::new(clock.clone());
+        assert_eq!(queue.delayed(9), []);
+        for (key, seconds) in [("c", 3), ("a", 1), ("b", 2), ("moved", 9)] {
+            queue.add_after(key, SECOND * seconds);
+        }
+        queue.add("ready");
+        queue.add("moved");
+        let at = |seconds| clock.now() + SECOND * seconds;
+        assert_eq!(queue.delayed(2), [("a", at(1)), ("b", at(2))]);
+        assert_eq!(queue.delayed(usize::MAX), [("a", at(1)), ("b", at(2)), ("c", at(3))]);
+        clock.sleep(SECOND).await;
+        assert_eq!(queue.delayed(1), [("b", at(1))], "one whose time has come does not wait for it");
+        clock.sleep(SECOND * 2).await;
+        assert_eq!(work_off(&queue), ["ready", "moved", "a", "b", "c"]);
+    });
+}
+
+#[test]
+fn a_ready_key_is_not_delayed_again() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
@@ -88,7 +108,7 @@ fn adding_a_delayed_key_now_brings_it_forward_once() {
 }
 
 #[test]
-fn a_deadline_that_comes_during_a_run_waits_for_its_end() {
+fn a_deadline_that_passes_during_a_run_waits_for_its_end() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
@@ -102,7 +122,7 @@ fn a_deadline_that_comes_during_a_run_waits_for_its_end() {
 }
 
 #[test]
-fn a_run_that_ends_before_the_deadline_leaves_the_deadline_alone() {
+fn a_run_that_ends_before_the_deadline_keeps_the_deadline() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
@@ -120,19 +140,19 @@ fn zero_and_a_deadline_in_the_past_are_now() {
         let queue = Queue::new(clock.clone());
         clock.sleep(SECOND).await;
         queue.add_after("zero", Duration::ZERO);
-        queue.add_with("past", Add::default().at(Instant::ZERO));
-        queue.add_with("this instant", Add::default().at(clock.now()));
+        queue.add_with("past", AddOptions::default().at(Instant::ZERO));
+        queue.add_with("this instant", AddOptions::default().at(clock.now()));
         assert_eq!((queue.len(), queue.stats().delayed), (3, 0));
         assert_eq!(work_off(&queue), ["zero", "past", "this instant"]);
     });
 }
 
 #[test]
-fn the_longest_duration_never_comes_and_hurts_nobody() {
+fn the_maximum_duration_is_never_due() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_after("never", Duration::MAX);
-        queue.add_with("never either", Add::default().at(Instant::MAX));
+        queue.add_with("never either", AddOptions::default().at(Instant::MAX));
         queue.add_after("soon", SECOND);
         assert_eq!(next(&clock, &queue).await, ("soon", SECOND));
         let century = SECOND * 3_155_760_000;
@@ -143,10 +163,10 @@ fn the_longest_duration_never_comes_and_hurts_nobody() {
 }
 
 #[test]
-fn of_a_delay_a_deadline_and_a_rate_limit_the_earliest_counts() {
+fn the_earliest_of_delay_deadline_and_rate_limit_counts() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
-        let add = Add::default().after(SECOND * 9).at(Instant::ZERO + SECOND * 5).rate_limited();
+        let add = AddOptions::default().after(SECOND * 9).at(Instant::ZERO + SECOND * 5).rate_limited();
         queue.add_with("a", add);
         assert_eq!(next(&clock, &queue).await, ("a", Duration::from_millis(5)));
         assert_eq!(queue.num_requeues(&"a"), 1);
@@ -154,7 +174,7 @@ fn of_a_delay_a_deadline_and_a_rate_limit_the_earliest_counts() {
 }
 
 #[test]
-fn a_key_that_was_due_while_all_workers_were_busy_is_ahead_of_what_came_later() {
+fn a_key_due_while_all_workers_were_busy_precedes_later_keys() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("busy");
@@ -186,7 +206,7 @@ fn a_simulation_does_not_leap_to_the_end_of_time() {
         scope.spawn("worker", async move { assert!(inner.get().await.is_none()) });
         clock.sleep(SECOND).await;
         queue.shutdown();
-        scope.ended().await;
-        assert_eq!((scope.panicked(), clock.now().since(Instant::ZERO)), (0, SECOND));
+        scope.wait_ended().await;
+        assert_eq!((scope.panicked(), clock.now().duration_since(Instant::ZERO)), (0, SECOND));
     });
 }

@@ -1,8 +1,8 @@
-//! Foreign code that misbehaves, and keys by the million.
+//! Foreign code that panics or blocks, and keys by the million.
 
 use super::*;
 use bowline_clock::Instant;
-use bowline_workqueue::{Add, Metrics, PANIC_DELAY, RateLimiter};
+use bowline_workqueue::{AddOptions, Metrics, PANIC_DELAY, RateLimiter};
 
 struct Explosive(&'static str);
 
@@ -17,9 +17,9 @@ impl Coalesce for Explosive {
 fn a_panicking_merge_loses_the_newer_payload_and_nothing_else() {
     simulate(|clock| async move {
         let queue = WorkQueue::<&str, Explosive>::new(clock);
-        queue.add_with("a", Add::new(Explosive("first")));
-        queue.add_with("a", Add::new(Explosive("bang")).priority(5));
-        queue.add_with("b", Add::new(Explosive("other")));
+        queue.add_with("a", AddOptions::new(Explosive("first")));
+        queue.add_with("a", AddOptions::new(Explosive("bang")).priority(5));
+        queue.add_with("b", AddOptions::new(Explosive("other")));
         let item = queue.try_get().unwrap();
         assert_eq!((*item.key(), item.payload().0, item.priority()), ("a", "first", 5));
         item.done();
@@ -42,16 +42,19 @@ impl RateLimiter<&'static str> for Moody {
 }
 
 #[test]
-fn a_panicking_limiter_delays_its_key_and_hurts_no_other() {
+fn a_panicking_limiter_delays_only_its_key() {
     simulate(|clock| async move {
         let queue = Queue::builder(clock.clone()).limiter(Moody).build();
         queue.add_rate_limited("bang");
-        queue.add_all([("bang", Add::default().rate_limited()), ("huge", Add::default().rate_limited())]);
+        queue.add_all([
+            ("bang", AddOptions::default().rate_limited()),
+            ("huge", AddOptions::default().rate_limited()),
+        ]);
         assert_eq!(queue.num_requeues(&"bang"), 0);
         assert_eq!(queue.stats().limiter_panics, 3);
         assert_eq!(*queue.get().await.unwrap().key(), "bang");
-        assert_eq!(clock.now().since(Instant::ZERO), PANIC_DELAY);
-        // The huge delay never comes, and the key is not lost.
+        assert_eq!(clock.now().duration_since(Instant::ZERO), PANIC_DELAY);
+        // The huge delay never ends, and the key is not lost.
         assert_eq!(queue.stats().delayed, 1);
         queue.add("huge");
         assert_eq!(work_off(&queue), ["huge"]);
@@ -79,7 +82,7 @@ impl Metrics for BadSink {
 }
 
 #[test]
-fn a_panicking_sink_hurts_neither_callers_nor_keys() {
+fn a_panicking_sink_affects_neither_callers_nor_keys() {
     simulate(|clock| async move {
         let queue = Queue::builder(clock.clone()).metrics(BadSink).build();
         queue.add("a");
@@ -107,7 +110,7 @@ fn a_panicking_sink_does_not_turn_a_workers_panic_into_an_abort() {
 }
 
 #[test]
-fn a_leaked_item_locks_its_key_alone() {
+fn a_leaked_item_locks_only_its_key() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("leaked");
@@ -122,9 +125,9 @@ fn a_leaked_item_locks_its_key_alone() {
 }
 
 #[test]
-fn a_million_keys_come_out_in_the_order_in_which_they_went_in() {
+fn a_million_keys_keep_their_order() {
     let queue = WorkQueue::<u32>::new(Clock::real());
-    queue.add_all((0..1_000_000).map(|key| (key, Add::default())));
+    queue.add_all((0..1_000_000).map(|key| (key, AddOptions::default())));
     assert_eq!(queue.len(), 1_000_000);
     for expected in 0..1_000_000 {
         assert_eq!(*queue.try_get().unwrap().key(), expected);

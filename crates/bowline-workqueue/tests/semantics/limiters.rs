@@ -1,9 +1,10 @@
-//! How long a key has to wait.
+//! Delays of the rate limiters.
 
 use super::*;
 use bowline_clock::Instant;
 use bowline_workqueue::{
-    Bucket, InvalidBucket, ItemExponentialFailure, ItemFastSlow, MaxOf, MinInterval, RateLimiter, WithMaxWait,
+    InvalidBucket, ItemExponentialFailure, ItemFastSlow, MaxOf, MinInterval, RateLimiter, TokenBucket,
+    WithMaxWait,
 };
 
 const NOW: Instant = Instant::ZERO;
@@ -46,18 +47,18 @@ fn exponential_stays_at_its_maximum_however_often_and_however_large() {
 }
 
 #[test]
-fn bucket_lets_a_burst_of_100_through_then_10_a_second() {
-    let mut limiter = Bucket::default();
+fn bucket_allows_a_burst_of_100_then_10_per_second() {
+    let mut limiter = TokenBucket::default();
     for _ in 0..100 {
         assert_eq!(limiter.when(&"a", NOW), Duration::ZERO);
     }
     assert_eq!(millis(limiter.when(&"b", NOW)), 100);
     assert_eq!(millis(limiter.when(&"a", NOW)), 200);
-    // Half a second fills five tokens, two of which were overdrawn.
+    // In half a second the bucket gains five tokens; two of them were overdrawn.
     let later = NOW + SECOND / 2;
     let delays: Vec<_> = (0..4).map(|_| millis(limiter.when(&"a", later))).collect();
     assert_eq!(delays, [0, 0, 0, 100]);
-    // It never saves up more than its burst.
+    // It never holds more than its burst.
     let much_later = NOW + SECOND * 3600;
     let free = (0..200).take_while(|_| limiter.when(&"a", much_later).is_zero()).count();
     assert_eq!(free, 100);
@@ -66,19 +67,19 @@ fn bucket_lets_a_burst_of_100_through_then_10_a_second() {
 }
 
 #[test]
-fn a_bucket_that_would_let_nothing_through_is_refused_with_a_reason() {
-    assert_eq!(Bucket::new(10.0, 0).unwrap_err(), InvalidBucket::NoBurst);
+fn a_bucket_that_allows_nothing_is_refused_with_a_reason() {
+    assert_eq!(TokenBucket::new(10.0, 0).unwrap_err(), InvalidBucket::NoBurst);
     for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-30] {
-        let refused = Bucket::new(rate, 1).unwrap_err();
+        let refused = TokenBucket::new(rate, 1).unwrap_err();
         assert!(matches!(refused, InvalidBucket::Rate { .. }), "{rate}: {refused}");
         assert!(refused.to_string().contains("give it a positive, finite rate"));
     }
-    assert!(Bucket::new(0.001, 1).is_ok());
+    assert!(TokenBucket::new(0.001, 1).is_ok());
 }
 
 #[test]
 fn an_overdrawn_bucket_saturates_instead_of_overflowing() {
-    let mut limiter = Bucket::new(1e-9, 1).unwrap();
+    let mut limiter = TokenBucket::new(1e-9, 1).unwrap();
     for _ in 0..1000 {
         limiter.when(&"a", NOW);
     }
@@ -86,7 +87,7 @@ fn an_overdrawn_bucket_saturates_instead_of_overflowing() {
 }
 
 #[test]
-fn fast_slow_tries_fast_so_often_then_slow_until_forgotten() {
+fn fast_slow_delays_fast_then_slow_until_forgotten() {
     let mut limiter = ItemFastSlow::new(Duration::from_millis(5), SECOND, 3);
     let delays: Vec<_> = (0..5).map(|_| millis(limiter.when(&"a", NOW))).collect();
     assert_eq!(delays, [5, 5, 5, 1000, 1000]);
@@ -97,7 +98,7 @@ fn fast_slow_tries_fast_so_often_then_slow_until_forgotten() {
 }
 
 #[test]
-fn max_of_takes_the_longest_delay_and_the_most_requeues_and_asks_everyone() {
+fn max_of_takes_the_longest_delay_and_the_most_requeues_of_all() {
     let mut limiter = MaxOf::client_go();
     let delays: Vec<_> = (0..3).map(|_| millis(limiter.when(&"a", NOW))).collect();
     assert_eq!(delays, [5, 10, 20]);
@@ -112,7 +113,7 @@ fn max_of_takes_the_longest_delay_and_the_most_requeues_and_asks_everyone() {
 }
 
 #[test]
-fn max_wait_cuts_what_is_longer() {
+fn max_wait_limits_longer_delays() {
     let mut limiter = WithMaxWait::new(ItemExponentialFailure::default(), Duration::from_millis(15));
     let delays: Vec<_> = (0..4).map(|_| millis(limiter.when(&"a", NOW))).collect();
     assert_eq!(delays, [5, 10, 15, 15]);
@@ -125,15 +126,15 @@ fn max_wait_cuts_what_is_longer() {
 fn min_interval_keeps_runs_of_a_key_apart_and_lets_adds_share_a_run() {
     let mut limiter = MinInterval::new(SECOND);
     assert_eq!(limiter.when(&"a", NOW), Duration::ZERO);
-    // However many adds come, they share the next run.
+    // All adds share the next run, however many they are.
     let half = NOW + SECOND / 2;
     for _ in 0..10 {
         assert_eq!(limiter.when(&"a", half), SECOND / 2);
     }
     assert_eq!(limiter.when(&"b", half), Duration::ZERO);
-    // The run at one second has been; the next is at two.
+    // The run at one second is over; the next is at two.
     assert_eq!(limiter.when(&"a", half + SECOND), SECOND / 2);
-    // A key that was quiet is not delayed.
+    // A key without recent runs is not delayed.
     assert_eq!(limiter.when(&"a", NOW + SECOND * 9), Duration::ZERO);
     limiter.forget(&"a");
     assert_eq!(limiter.when(&"a", NOW + SECOND * 9), SECOND, "a success does not allow an earlier run");
@@ -141,7 +142,7 @@ fn min_interval_keeps_runs_of_a_key_apart_and_lets_adds_share_a_run() {
 }
 
 #[test]
-fn min_interval_forgets_keys_that_no_longer_matter() {
+fn min_interval_removes_expired_keys() {
     let mut limiter = MinInterval::new(SECOND);
     for key in 0..100_000_u32 {
         limiter.when(&key, NOW + SECOND * key);
@@ -151,7 +152,7 @@ fn min_interval_forgets_keys_that_no_longer_matter() {
 }
 
 #[test]
-fn the_queue_asks_its_limiter_and_tells_it_to_forget() {
+fn the_queue_calls_its_limiter_for_delays_and_to_forget() {
     simulate(|clock| async move {
         let queue = Queue::builder(clock.clone()).limiter(ItemFastSlow::new(SECOND, SECOND * 10, 1)).build();
         queue.add_rate_limited("a");
@@ -168,7 +169,7 @@ fn the_queue_asks_its_limiter_and_tells_it_to_forget() {
 }
 
 #[test]
-fn a_users_own_limiter_can_be_boxed_and_used() {
+fn a_custom_limiter_can_be_boxed() {
     struct Hourly;
     impl RateLimiter<&'static str> for Hourly {
         fn when(&mut self, _key: &&'static str, _now: Instant) -> Duration {

@@ -1,4 +1,4 @@
-//! What the queue promises, promise by promise, through its public face and on simulated time.
+//! The guarantees of the queue, tested through its public API on simulated time.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
@@ -30,12 +30,12 @@ fn simulate<F: Future<Output = ()>>(world: impl FnOnce(Clock) -> F) {
     Simulation::new(0).run(world);
 }
 
-/// Works off what is in line now, and tells the order.
+/// Takes and finishes all ready keys, and returns their order.
 fn work_off<K: Key, P: Coalesce>(queue: &WorkQueue<K, P>) -> Vec<K> {
     std::iter::from_fn(|| queue.try_get().map(|item| item.key().clone())).collect()
 }
 
-/// Three workers that take a key each and keep it.
+/// Three workers that each take a key and hold it.
 fn three_holders(clock: &Clock, queue: &Queue) -> Scope {
     let scope = clock.scope("workers");
     for worker in ["one", "two", "three"] {

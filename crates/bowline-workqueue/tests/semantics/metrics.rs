@@ -1,11 +1,11 @@
-//! What the queue reports.
+//! Reports to the metrics.
 
 use super::*;
-use bowline_workqueue::{Add, Gauges, InProgress, Metrics};
+use bowline_workqueue::{AddOptions, Gauges, InProgress, Metrics};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 
-/// Adds everything up.
+/// Sums all reports.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Totals>>);
 
@@ -79,12 +79,12 @@ fn observed(clock: &Clock) -> (Queue, Recorder) {
 }
 
 #[test]
-fn adds_and_depth_count_keys_that_begin_to_wait_by_priority() {
+fn adds_and_depth_count_ready_keys_by_priority() {
     simulate(|clock| async move {
         let (queue, recorder) = observed(&clock);
         queue.add("a");
         queue.add("a");
-        queue.add_with("b", Add::default().priority(-1));
+        queue.add_with("b", AddOptions::default().priority(-1));
         queue.add_after("c", SECOND);
         assert_eq!(recorder.depth(), [(-1, 1), (0, 1)]);
         queue.add("b");
@@ -107,7 +107,7 @@ fn durations_are_from_add_to_hand_out_and_from_hand_out_to_done() {
     simulate(|clock| async move {
         let (queue, recorder) = observed(&clock);
         queue.add_after("a", SECOND);
-        // Nobody looks when its time comes; it waits since then all the same.
+        // The key is ready from its deadline on, though no worker checks then.
         clock.sleep(SECOND * 3).await;
         assert_eq!((recorder.in_progress().count, recorder.depth()), (0, vec![(0, 1)]));
         let item = queue.try_get().unwrap();
@@ -117,27 +117,27 @@ fn durations_are_from_add_to_hand_out_and_from_hand_out_to_done() {
         clock.sleep(SECOND).await;
         queue.try_get().unwrap().done();
         let totals = recorder.0.lock().unwrap();
-        // The delay is not waiting; waiting for one's own run is.
+        // The delay does not count as waiting; the wait for the key's own run does.
         assert_eq!(totals.waited, [SECOND * 2, SECOND * 6]);
         assert_eq!(totals.worked, [SECOND * 5, Duration::ZERO]);
     });
 }
 
 #[test]
-fn a_run_that_ends_with_the_wait_for_the_next_ends_when_the_worker_says() {
+fn done_and_get_ends_the_run_at_the_given_time() {
     simulate(|clock| async move {
         let (queue, recorder) = observed(&clock);
         queue.add("a");
         queue.add("b");
         clock.sleep(SECOND).await;
         let item = queue.get().await.unwrap();
-        assert_eq!(item.since(), Some(clock.now()));
+        assert_eq!(item.started_at(), Some(clock.now()));
         clock.sleep(SECOND * 2).await;
         let ended = clock.now();
         clock.sleep(SECOND * 4).await;
         let item = item.done_and_get(ended).await.unwrap();
-        assert_eq!((*item.key(), item.since()), ("b", Some(ended)));
-        // Nothing is in line: the next begins when it comes.
+        assert_eq!((*item.key(), item.started_at()), ("b", Some(ended)));
+        // No key is ready: the next run begins when one is added.
         let wait = item.done_and_get(clock.now());
         let scope = clock.scope("adder");
         let (adder, later) = (queue.clone(), clock.clone());
@@ -145,7 +145,7 @@ fn a_run_that_ends_with_the_wait_for_the_next_ends_when_the_worker_says() {
             later.sleep(SECOND).await;
             adder.add("c");
         });
-        assert_eq!(wait.await.unwrap().since(), Some(clock.now()));
+        assert_eq!(wait.await.unwrap().started_at(), Some(clock.now()));
         let totals = recorder.0.lock().unwrap();
         assert_eq!(totals.waited, [SECOND, SECOND * 3, Duration::ZERO]);
         assert_eq!(totals.worked, [SECOND * 2, SECOND * 4, Duration::ZERO]);
@@ -153,11 +153,11 @@ fn a_run_that_ends_with_the_wait_for_the_next_ends_when_the_worker_says() {
 }
 
 #[test]
-fn a_queue_without_metrics_does_not_say_when_a_key_was_handed_out() {
+fn a_queue_without_metrics_has_no_start_times() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         queue.add("a");
-        assert_eq!(queue.try_get().unwrap().since(), None);
+        assert_eq!(queue.try_get().unwrap().started_at(), None);
     });
 }
 
@@ -165,11 +165,11 @@ fn a_queue_without_metrics_does_not_say_when_a_key_was_handed_out() {
 fn keys_that_are_added_together_count_one_by_one() {
     simulate(|clock| async move {
         let (queue, recorder) = observed(&clock);
-        let low = || Add::default().priority(-1);
+        let low = || AddOptions::default().priority(-1);
         queue.add_all([
-            ("a", Add::default()),
-            ("b", Add::default()),
-            ("a", Add::default()),
+            ("a", AddOptions::default()),
+            ("b", AddOptions::default()),
+            ("a", AddOptions::default()),
             ("c", low()),
             ("d", low()),
         ]);
@@ -191,7 +191,7 @@ fn retries_count_every_delayed_or_rate_limited_add() {
 }
 
 #[test]
-fn gauges_tell_what_workers_are_busy_with_and_show_a_leak_for_ever() {
+fn gauges_report_running_keys_and_leaks() {
     simulate(|clock| async move {
         let (queue, recorder) = observed(&clock);
         assert_eq!(recorder.in_progress(), InProgress::default());
@@ -210,7 +210,7 @@ fn gauges_tell_what_workers_are_busy_with_and_show_a_leak_for_ever() {
 }
 
 #[test]
-fn what_a_shutdown_drops_is_reported() {
+fn keys_dropped_at_shutdown_are_reported() {
     simulate(|clock| async move {
         let (queue, recorder) = observed(&clock);
         queue.add_after("a", SECOND);

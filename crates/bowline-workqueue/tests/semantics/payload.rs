@@ -1,10 +1,10 @@
-//! What travels with a key.
+//! Payloads of keys.
 
 use super::*;
-use bowline_workqueue::{Add, Item};
+use bowline_workqueue::{AddOptions, Item};
 
-fn because(reason: &'static str) -> Add<BTreeSet<&'static str>> {
-    Add::new(BTreeSet::from([reason]))
+fn because(reason: &'static str) -> AddOptions<BTreeSet<&'static str>> {
+    AddOptions::new(BTreeSet::from([reason]))
 }
 
 fn reasons(item: &Item<'_, &'static str, BTreeSet<&'static str>>) -> Vec<&'static str> {
@@ -30,7 +30,7 @@ fn payloads_merge_while_a_key_waits_is_delayed_and_is_processed() {
 }
 
 #[test]
-fn a_retry_takes_its_payload_along_and_merges_with_what_came_meanwhile() {
+fn a_retry_keeps_its_payload_and_merges_later_ones() {
     simulate(|clock| async move {
         let queue = Reasons::new(clock.clone());
         queue.add_with("a", because("1 the failed run"));
@@ -43,7 +43,7 @@ fn a_retry_takes_its_payload_along_and_merges_with_what_came_meanwhile() {
     });
 }
 
-/// Keeps the order in which it was merged.
+/// Records the order of merges.
 #[derive(Default)]
 struct Log(Vec<u32>);
 
@@ -54,20 +54,20 @@ impl Coalesce for Log {
 }
 
 #[test]
-fn the_payload_of_a_retry_is_older_than_what_was_added_during_its_run() {
+fn the_payload_of_a_retry_is_older_than_payloads_added_during_its_run() {
     simulate(|clock| async move {
         let queue = WorkQueue::<&str, Log>::new(clock);
-        queue.add_with("a", Add::new(Log(vec![1])));
+        queue.add_with("a", AddOptions::new(Log(vec![1])));
         let item = queue.try_get().unwrap();
-        queue.add_with("a", Add::new(Log(vec![2])));
+        queue.add_with("a", AddOptions::new(Log(vec![2])));
         item.requeue_after(Duration::ZERO);
-        queue.add_with("a", Add::new(Log(vec![3])));
+        queue.add_with("a", AddOptions::new(Log(vec![3])));
         assert_eq!(queue.try_get().unwrap().payload().0, [1, 2, 3]);
     });
 }
 
 #[test]
-fn a_done_run_takes_its_payload_with_it() {
+fn a_finished_run_drops_its_payload() {
     simulate(|clock| async move {
         let queue = Reasons::new(clock);
         queue.add_with("a", because("old"));

@@ -1,14 +1,14 @@
-//! Who comes first.
+//! Order of keys: priority, FIFO and aging.
 
 use super::*;
-use bowline_workqueue::Add;
+use bowline_workqueue::AddOptions;
 
-fn at(priority: i32) -> Add {
-    Add::default().priority(priority)
+fn at(priority: i32) -> AddOptions {
+    AddOptions::default().priority(priority)
 }
 
 #[test]
-fn higher_priorities_come_first_and_inside_one_first_come_first_served() {
+fn higher_priorities_come_first_and_each_is_fifo() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         for (key, priority) in
@@ -21,7 +21,7 @@ fn higher_priorities_come_first_and_inside_one_first_come_first_served() {
 }
 
 #[test]
-fn peeking_shows_who_is_next_and_takes_nobody() {
+fn peek_returns_the_next_keys_and_leaves_them_in_the_queue() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         assert!(queue.peek(3).is_empty());
@@ -47,7 +47,7 @@ fn peeking_shows_who_is_next_and_takes_nobody() {
 }
 
 #[test]
-fn a_duplicate_takes_the_higher_priority_and_the_end_of_its_line() {
+fn a_duplicate_takes_the_higher_priority_and_goes_to_its_end() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         queue.add_with("a", at(-5));
@@ -71,7 +71,7 @@ fn a_duplicate_of_a_delayed_key_takes_the_higher_priority_and_the_earlier_time()
 }
 
 #[test]
-fn an_add_without_a_priority_lifts_a_low_one_to_zero() {
+fn an_add_without_a_priority_raises_a_low_one_to_zero() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         queue.add_with("listed", at(-100));
@@ -82,7 +82,7 @@ fn an_add_without_a_priority_lifts_a_low_one_to_zero() {
 }
 
 #[test]
-fn a_requeue_keeps_its_priority_unless_told_otherwise() {
+fn a_requeue_keeps_its_priority_by_default() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_with("kept", at(-7));
@@ -114,13 +114,13 @@ fn an_add_to_a_running_key_takes_at_least_the_priority_of_the_run() {
 }
 
 #[test]
-fn every_sixteenth_hand_out_takes_the_oldest_so_nobody_starves() {
+fn every_sixteenth_dispatch_takes_the_oldest_key() {
     simulate(|clock| async move {
         let queue = WorkQueue::<u32>::new(clock);
         for older in 0..3 {
             queue.add_with(older, at(-1000));
         }
-        // Something more important is always there.
+        // A key with a higher priority is always ready.
         let mut waited = Vec::new();
         for hand_out in 1.. {
             queue.add_with(100 + hand_out, at(10));
@@ -153,7 +153,7 @@ fn a_raised_key_keeps_its_age() {
 }
 
 #[test]
-fn a_hundred_thousand_priorities_are_no_burden() {
+fn a_hundred_thousand_priorities_are_fast() {
     let queue = WorkQueue::<i32>::new(Clock::real());
     queue.add_all((0..100_000).map(|key| (key, at(key))));
     let order = work_off(&queue);

@@ -1,10 +1,10 @@
-//! The end of a queue.
+//! Shutdown and drain.
 
 use super::*;
-use bowline_workqueue::{Add, Drain};
+use bowline_workqueue::{AddOptions, DrainResult};
 
 #[test]
-fn shutdown_serves_what_is_in_line_then_ends() {
+fn shutdown_hands_out_ready_keys_then_ends() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
@@ -32,14 +32,14 @@ fn shutdown_wakes_every_worker_that_waits() {
         }
         clock.sleep(SECOND / 2).await;
         queue.shutdown();
-        scope.ended().await;
+        scope.wait_ended().await;
         assert_eq!(scope.panicked(), 0);
-        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND / 2);
+        assert_eq!(clock.now().duration_since(bowline_clock::Instant::ZERO), SECOND / 2);
     });
 }
 
 #[test]
-fn what_is_delayed_at_shutdown_is_dropped_and_counted() {
+fn delayed_keys_are_dropped_and_counted_at_shutdown() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("running");
@@ -55,7 +55,7 @@ fn what_is_delayed_at_shutdown_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_was_added_to_a_running_key_before_shutdown_is_still_served() {
+fn a_running_key_added_before_shutdown_still_runs_again() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
@@ -78,7 +78,7 @@ fn adding_after_shutdown_is_dropped_and_counted() {
         queue.add("b");
         queue.add_after("b", SECOND);
         queue.add_rate_limited("b");
-        queue.add_all([("c", Add::default()), ("d", Add::default())]);
+        queue.add_all([("c", AddOptions::default()), ("d", AddOptions::default())]);
         item.requeue_after(SECOND);
         assert_eq!(queue.stats().dropped, 6);
         assert!(queue.get().await.is_none());
@@ -86,7 +86,7 @@ fn adding_after_shutdown_is_dropped_and_counted() {
 }
 
 #[test]
-fn drain_waits_for_what_is_in_line_and_for_what_is_processed() {
+fn drain_waits_for_ready_and_processing_keys() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         for key in ["a", "b", "c"] {
@@ -100,21 +100,21 @@ fn drain_waits_for_what_is_in_line_and_for_what_is_processed() {
                 item.done();
             }
         });
-        assert_eq!(queue.shutdown_with_drain(SECOND * 60).await, Drain::Complete);
-        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND * 3);
+        assert_eq!(queue.shutdown_with_drain(SECOND * 60).await, DrainResult::Complete);
+        assert_eq!(clock.now().duration_since(bowline_clock::Instant::ZERO), SECOND * 3);
     });
 }
 
 #[test]
-fn drain_gives_up_after_its_limit_and_says_what_is_left() {
+fn drain_times_out_and_reports_the_remaining_keys() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("stuck");
         let stuck = queue.try_get().unwrap();
         queue.add("never taken");
         let drained = queue.shutdown_with_drain(SECOND).await;
-        assert_eq!(drained, Drain::TimedOut { ready: 1, processing: 1 });
-        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND);
+        assert_eq!(drained, DrainResult::TimedOut { ready: 1, processing: 1 });
+        assert_eq!(clock.now().duration_since(bowline_clock::Instant::ZERO), SECOND);
         drop(stuck);
     });
 }
@@ -133,24 +133,24 @@ fn two_drains_at_once_both_end() {
         clock.sleep(SECOND).await;
         item.done();
         for drain in drains {
-            assert_eq!(drain.await.unwrap(), Drain::Complete);
+            assert_eq!(drain.await.unwrap(), DrainResult::Complete);
         }
-        assert_eq!(clock.now().since(bowline_clock::Instant::ZERO), SECOND);
+        assert_eq!(clock.now().duration_since(bowline_clock::Instant::ZERO), SECOND);
     });
 }
 
 #[test]
-fn draining_an_empty_queue_is_over_at_once() {
+fn draining_an_empty_queue_ends_at_once() {
     simulate(|clock| async move {
         let queue = Queue::new(clock);
         queue.add_after("dropped", SECOND);
-        assert_eq!(queue.shutdown_with_drain(Duration::ZERO).await, Drain::Complete);
+        assert_eq!(queue.shutdown_with_drain(Duration::ZERO).await, DrainResult::Complete);
         assert_eq!(queue.stats().dropped, 1);
     });
 }
 
 #[test]
-fn what_was_due_before_shutdown_is_served_though_nobody_had_looked() {
+fn keys_due_before_shutdown_are_handed_out() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_after("due", SECOND);
@@ -178,9 +178,9 @@ impl Drop for Nosy {
 fn a_payload_that_a_shutdown_drops_may_call_the_queue() {
     simulate(|clock| async move {
         let queue = WorkQueue::<&str, Nosy>::new(clock);
-        queue.add_with("a", Add::new(Nosy(queue.clone())).after(SECOND));
+        queue.add_with("a", AddOptions::new(Nosy(queue.clone())).after(SECOND));
         queue.shutdown();
-        queue.add_with("b", Add::new(Nosy(queue.clone())));
+        queue.add_with("b", AddOptions::new(Nosy(queue.clone())));
         assert_eq!(queue.stats().dropped, 2);
     });
 }

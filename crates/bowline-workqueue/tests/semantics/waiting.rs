@@ -1,4 +1,4 @@
-//! Workers that wait.
+//! Waiting workers, their wake-ups and the timer.
 
 use super::*;
 use bowline_clock::Instant;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
 #[test]
-fn workers_are_served_in_the_order_in_which_they_came() {
+fn workers_get_keys_in_the_order_of_their_arrival() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         let scope = clock.scope("workers");
@@ -28,7 +28,7 @@ fn workers_are_served_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_wake_up_that_a_dropped_worker_did_not_use_is_passed_on() {
+fn an_unused_wake_up_of_a_dropped_worker_is_passed_on() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         let mut first = Box::pin(queue.get());
@@ -44,13 +44,13 @@ fn a_wake_up_that_a_dropped_worker_did_not_use_is_passed_on() {
 }
 
 #[test]
-fn the_timer_is_passed_on_when_its_keeper_leaves() {
+fn the_timer_is_passed_on_when_its_worker_is_dropped() {
     simulate(|clock| async move {
         let queue = WorkQueue::<u32>::new(clock.clone());
         queue.add_after(7, SECOND * 2);
         let scope = clock.scope("workers");
         let (inner, inner_clock) = (queue.clone(), clock.clone());
-        // The keeper of the timer gives up; the other waits without one.
+        // The worker with the timer is dropped; the other waits without one.
         let keeper =
             scope.spawn("keeper", async move { inner_clock.timeout(SECOND, inner.get()).await.is_err() });
         let inner = queue.clone();
@@ -61,7 +61,7 @@ fn the_timer_is_passed_on_when_its_keeper_leaves() {
 }
 
 #[test]
-fn the_timer_is_passed_on_when_its_keeper_gets_a_key() {
+fn the_timer_is_passed_on_when_its_worker_gets_a_key() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_after("later", SECOND * 2);
@@ -96,7 +96,7 @@ fn keys_that_come_due_together_wake_as_many_workers() {
 }
 
 #[test]
-fn a_worker_that_never_runs_dry_lets_others_on_its_thread_run() {
+fn a_worker_with_endless_keys_yields_to_other_tasks() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("again and again");
@@ -107,16 +107,16 @@ fn a_worker_that_never_runs_dry_lets_others_on_its_thread_run() {
                 item.requeue_after(Duration::ZERO);
             }
         });
-        // On one thread, this is reached only if the worker gives way.
+        // On one thread, this is reached only if the worker yields.
         tokio::task::yield_now().await;
         queue.shutdown();
-        scope.ended().await;
+        scope.wait_ended().await;
     });
 }
 
 #[test]
 fn a_key_that_is_ready_needs_no_timer() {
-    // No runtime, so no timer: starting one would panic.
+    // Without a runtime there is no timer: starting one would panic.
     let queue = Queue::new(Clock::real());
     queue.add("a");
     assert_eq!(work_off(&queue), ["a"]);
@@ -126,7 +126,7 @@ fn a_key_that_is_ready_needs_no_timer() {
 fn a_worker_takes_any_number_of_keys_in_a_row() {
     simulate(|clock| async move {
         let queue = WorkQueue::<u32>::new(clock);
-        queue.add_all((0..1000).map(|key| (key, bowline_workqueue::Add::default())));
+        queue.add_all((0..1000).map(|key| (key, bowline_workqueue::AddOptions::default())));
         for expected in 0..1000 {
             assert_eq!(*queue.get().await.expect("giving way is not the end").key(), expected);
         }
@@ -150,7 +150,7 @@ fn a_waiting_worker_is_not_polled_while_nothing_happens() {
 }
 
 #[test]
-fn a_keeper_of_the_timer_whose_key_was_taken_by_another_keeps_the_timer() {
+fn a_worker_whose_key_was_taken_keeps_the_timer() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add_after("later", SECOND);
@@ -160,7 +160,7 @@ fn a_keeper_of_the_timer_whose_key_was_taken_by_another_keeps_the_timer() {
         assert_eq!(work_off(&queue), ["now"]);
         let scope = clock.scope("guard");
         let (inner, other) = (clock.clone(), queue.clone());
-        // Without its timer, the keeper would only be woken by this.
+        // Without its timer, only this wakes the worker.
         scope.spawn("guard", async move {
             inner.sleep(SECOND * 60).await;
             other.shutdown();
@@ -171,7 +171,7 @@ fn a_keeper_of_the_timer_whose_key_was_taken_by_another_keeps_the_timer() {
 }
 
 #[test]
-fn a_future_that_sits_on_a_wake_up_costs_one_and_no_more() {
+fn a_future_that_holds_a_wake_up_delays_one_key_only() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         let mut stalled = Box::pin(queue.get());
@@ -191,7 +191,7 @@ fn a_future_that_sits_on_a_wake_up_costs_one_and_no_more() {
 }
 
 #[test]
-fn a_worker_that_ends_a_run_with_its_wait_gets_the_next_key_and_its_own_again() {
+fn done_and_get_takes_the_next_key_and_then_the_same_key_again() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
@@ -209,7 +209,7 @@ fn a_worker_that_ends_a_run_with_its_wait_gets_the_next_key_and_its_own_again() 
 }
 
 #[test]
-fn a_wait_that_is_dropped_before_it_began_ends_the_run_all_the_same() {
+fn done_and_get_ends_the_run_when_dropped_before_its_first_poll() {
     simulate(|clock| async move {
         let queue = Queue::new(clock.clone());
         queue.add("a");
@@ -221,7 +221,7 @@ fn a_wait_that_is_dropped_before_it_began_ends_the_run_all_the_same() {
 }
 
 #[test]
-fn a_worker_that_has_to_give_way_has_ended_its_run() {
+fn a_worker_that_yields_has_ended_its_run() {
     simulate(|clock| async move {
         let queue = WorkQueue::<u32>::new(clock.clone());
         for key in 0..1000 {
@@ -243,10 +243,10 @@ fn a_worker_that_has_to_give_way_has_ended_its_run() {
 }
 
 #[test]
-fn an_eager_worker_takes_all_there_is_in_one_turn() {
+fn an_eager_worker_takes_all_keys_without_yielding() {
     simulate(|clock| async move {
         let queue = WorkQueue::<u32>::new(clock.clone());
-        queue.add_all((0..1000).map(|key| (key, bowline_workqueue::Add::default())));
+        queue.add_all((0..1000).map(|key| (key, bowline_workqueue::AddOptions::default())));
         let mut next = Box::pin(queue.get().eager());
         let served = std::future::poll_fn(|cx| {
             let mut served = 0;

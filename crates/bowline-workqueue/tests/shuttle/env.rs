@@ -1,4 +1,4 @@
-//! Locks that the model checker schedules, and a clock that stands still until it is told to advance.
+//! Locks that the model checker schedules, and a clock that advances only on request.
 
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
@@ -9,10 +9,10 @@ use bowline_clock::Instant;
 use shuttle::sync::Mutex;
 pub(crate) use shuttle::sync::MutexGuard;
 
-/// Others may come after each key.
-pub(crate) const PIECE: usize = 1;
+/// Other threads may take the lock after each key.
+pub(crate) const SHARED_KEYS: usize = 1;
 
-/// How it is waited for is the model checker's, and so is whether somebody comes: it is always wanted.
+/// The model checker schedules waiting threads, so the lock always counts as wanted.
 pub(crate) struct Lock<T>(Mutex<T>);
 
 pub(crate) struct Sharing;
@@ -42,7 +42,7 @@ impl Sharing {
         true
     }
 
-    pub(crate) fn give_way(&self) {}
+    pub(crate) fn yield_lock(&self) {}
 }
 
 #[derive(Clone)]
@@ -121,10 +121,10 @@ pub(crate) struct Progress;
 
 impl Progress {
     #[expect(clippy::unused_self, reason = "the signature is the real one's")]
-    pub(crate) fn made(self) {}
+    pub(crate) fn made_progress(self) {}
 }
 
-/// Every poll may go on: fairness is the model checker's.
+/// Every poll may continue: the model checker ensures fairness.
 pub(crate) fn poll_cooperate(_cx: &mut Context<'_>) -> Poll<Progress> {
     Poll::Ready(Progress)
 }

@@ -1,7 +1,7 @@
-//! The shell under a model checker: `shuttle` runs the very source files of the crate, with its own locks and
-//! threads in place of the standard ones, through thousands of schedules. A lost wake-up shows as a deadlock.
+//! The shell under a model checker: `shuttle` runs the very source files of the crate through thousands of schedules,
+//! with its own locks and threads in place of the standard ones. A lost wake-up shows as a deadlock.
 //!
-//! Only [`env`] differs from the crate. A failing schedule is printed, and repeats.
+//! Only [`env`] differs from the crate. A failing schedule is printed and can be replayed.
 
 #![allow(dead_code, unreachable_pub, reason = "the crate's modules are whole, the tests use a part")]
 #![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
@@ -42,15 +42,15 @@ mod timings;
 #[path = "../../src/waiters.rs"]
 mod waiters;
 
-/// Limiters hold no lock and read no clock, so the crate's own will do.
+/// Limiters hold no lock and read no clock, so the crate's own are used.
 mod limiter {
     pub(crate) use bowline_workqueue::{ItemExponentialFailure, RateLimiter};
 }
 
-pub use add::Add;
+pub use add::AddOptions;
 pub use bowline_workqueue::{Coalesce, Key};
-pub use builder::Builder;
+pub use builder::WorkQueueBuilder;
 pub use item::Item;
 pub use queue::WorkQueue;
-pub use stats::{Drain, Stats};
+pub use stats::{DrainResult, QueueStats};
 pub use timings::InProgress;

@@ -1,4 +1,4 @@
-//! What must hold under every schedule.
+//! Properties that hold under every schedule.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use shuttle::future::block_on;
 use shuttle::thread;
 
 use crate::env::Clock;
-use crate::{Add, Drain, WorkQueue};
+use crate::{AddOptions, DrainResult, WorkQueue};
 
 const SCHEDULES: usize = 3000;
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ fn explore(world: impl Fn(Clock, Queue) + Send + Sync + 'static) {
     );
 }
 
-/// Works until the queue ends, and tells all it got.
+/// Works until the queue ends, and returns all keys it got.
 fn worker(queue: Queue, held: Arc<[AtomicBool]>) -> thread::JoinHandle<BTreeSet<usize>> {
     thread::spawn(move || {
         let mut got = BTreeSet::new();
@@ -57,7 +57,7 @@ fn held(keys: usize) -> Arc<[AtomicBool]> {
 }
 
 #[test]
-fn nothing_is_lost_and_no_key_is_with_two_workers() {
+fn no_key_is_lost_and_none_is_with_two_workers() {
     explore(|_, queue| {
         let held = held(2);
         let workers = [worker(queue.clone(), held.clone()), worker(queue.clone(), held)];
@@ -65,7 +65,7 @@ fn nothing_is_lost_and_no_key_is_with_two_workers() {
             let queue = queue.clone();
             thread::spawn(move || {
                 for number in 0..4 {
-                    queue.add_with(number % 2, Add::new(BTreeSet::from([adder * 4 + number])));
+                    queue.add_with(number % 2, AddOptions::new(BTreeSet::from([adder * 4 + number])));
                 }
             })
         });
@@ -83,7 +83,9 @@ fn a_shutdown_in_the_middle_of_a_batch_drops_the_rest_and_counts_it() {
     explore(|_, queue| {
         let adder = {
             let queue = queue.clone();
-            thread::spawn(move || queue.add_all((0..3).map(|key| (key, Add::new(BTreeSet::from([key]))))))
+            thread::spawn(move || {
+                queue.add_all((0..3).map(|key| (key, AddOptions::new(BTreeSet::from([key])))));
+            })
         };
         queue.shutdown();
         let got = worker(queue.clone(), held(3)).join().unwrap().len();
@@ -101,14 +103,14 @@ fn a_worker_that_waits_is_always_woken() {
             thread::spawn(move || *block_on(queue.get()).expect("there is a key for everyone").key())
         });
         queue.add(0);
-        queue.add_all([(1, Add::default()), (2, Add::default())]);
+        queue.add_all([(1, AddOptions::default()), (2, AddOptions::default())]);
         let got: BTreeSet<_> = workers.into_iter().map(|worker| worker.join().unwrap()).collect();
         assert_eq!(got.len(), 3);
     });
 }
 
 #[test]
-fn a_worker_that_gives_up_passes_its_wake_up_on() {
+fn a_dropped_worker_passes_its_wake_up_on() {
     explore(|_, queue| {
         let patient = {
             let queue = queue.clone();
@@ -117,7 +119,7 @@ fn a_worker_that_gives_up_passes_its_wake_up_on() {
         let impatient = {
             let queue = queue.clone();
             thread::spawn(move || {
-                // Polled twice, then dropped, perhaps with a wake-up in hand, perhaps with the key.
+                // Polled twice, then dropped, possibly with a wake-up or a key.
                 let mut get = pin!(queue.get());
                 let mut polls = 0;
                 block_on(std::future::poll_fn(|cx| {
@@ -142,7 +144,7 @@ fn a_worker_that_gives_up_passes_its_wake_up_on() {
 }
 
 #[test]
-fn a_key_whose_time_comes_is_served_whoever_keeps_the_timer() {
+fn a_due_key_is_handed_out_no_matter_which_worker_has_the_timer() {
     explore(|clock, queue| {
         let workers = [0, 1].map(|_| {
             let queue = queue.clone();
@@ -169,7 +171,7 @@ fn a_drain_ends_when_the_last_run_does() {
         let drains = [0, 1].map(|_| {
             let (queue, ended) = (queue.clone(), ended.clone());
             thread::spawn(move || {
-                assert_eq!(block_on(queue.shutdown_with_drain(SECOND)), Drain::Complete);
+                assert_eq!(block_on(queue.shutdown_with_drain(SECOND)), DrainResult::Complete);
                 assert_eq!((queue.stats().ready, queue.stats().processing), (0, 0));
                 ended.fetch_add(1, Ordering::SeqCst);
             })
@@ -187,10 +189,10 @@ fn a_drain_ends_when_the_last_run_does() {
 #[test]
 fn retries_and_adds_from_elsewhere_do_not_lose_each_other() {
     explore(|clock, queue| {
-        queue.add_with(0, Add::new(BTreeSet::from([0])));
+        queue.add_with(0, AddOptions::new(BTreeSet::from([0])));
         let adder = {
             let queue = queue.clone();
-            thread::spawn(move || queue.add_with(0, Add::new(BTreeSet::from([1]))))
+            thread::spawn(move || queue.add_with(0, AddOptions::new(BTreeSet::from([1]))))
         };
         let retrier = {
             let queue = queue.clone();
@@ -205,7 +207,7 @@ fn retries_and_adds_from_elsewhere_do_not_lose_each_other() {
 }
 
 #[test]
-fn a_keeper_of_the_timer_that_gives_up_passes_it_on() {
+fn a_dropped_worker_passes_its_timer_on() {
     explore(|clock, queue| {
         queue.add_after(7, SECOND);
         let impatient = {
