@@ -2,7 +2,7 @@
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Makes of a text what Go writes after reading it: line breaks and stray bits are gone.
+/// Rewrites a text as Go does after decoding: without line breaks and stray bits.
 ///
 /// # Errors
 /// The byte at which Go's decoder stops.
@@ -52,7 +52,7 @@ fn is_canonical(text: &[u8]) -> bool {
     text.len().is_multiple_of(4) && stray == 0 && digits.iter().all(|byte| digit(*byte).is_some())
 }
 
-/// Goes as Go's decoder does, so that it finds the same byte wrong.
+/// Follows the steps of Go's decoder, so that it reports the same byte.
 fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let skip_breaks = |mut at: usize| {
@@ -108,21 +108,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_canonical_stays() {
+    fn canonical_base64_stays() {
         for text in ["", "YQ==", "YWI=", "YWJj", "YWJjZA=="] {
             assert_eq!(canonical(text), Ok(text.to_owned()));
         }
     }
 
     #[test]
-    fn line_breaks_and_stray_bits_go() {
+    fn line_breaks_and_stray_bits_are_removed() {
         assert_eq!(canonical("YW\nI=\r\n"), Ok("YWI=".to_owned()));
         assert_eq!(canonical("YR=="), Ok("YQ==".to_owned()));
         assert_eq!(canonical("YWJ="), Ok("YWI=".to_owned()));
     }
 
     #[test]
-    fn the_byte_that_is_wrong_is_the_one_that_go_tells() {
+    fn the_wrong_byte_is_the_one_that_go_reports() {
         for (text, at) in
             [("a", 0), ("YWJjZ", 4), ("YQ=", 3), ("Y===", 1), ("Y*==", 1), ("YQ==YQ==", 4), ("YQ=a", 2)]
         {

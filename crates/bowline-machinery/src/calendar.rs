@@ -1,6 +1,6 @@
-//! Days and dates of the Gregorian calendar, which is all the calendar that times in objects need.
+//! Days and dates of the Gregorian calendar, for times in objects.
 //!
-//! Years are counted from March here, so that a leap day is the last of its year, in eras of 400 years.
+//! Years start in March here, so that a leap day is the last of its year, in eras of 400 years.
 
 /// The days from 1970-01-01 to a date.
 #[must_use]
@@ -12,7 +12,7 @@ pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day so many days after 1970-01-01.
+/// Year, month and day, from the days since 1970-01-01.
 #[must_use]
 pub fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
@@ -25,7 +25,7 @@ pub fn date(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// How many days a month has.
+/// The number of days of a month.
 #[must_use]
 pub fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_day_until_the_year_2370_is_found_again() {
+    fn every_day_until_the_year_2370_survives_the_round_trip() {
         for days in -719_468..146_097 {
             let (year, month, day) = date(days);
             assert_eq!(days_since_1970(year, month, day), days);

@@ -1,7 +1,6 @@
-//! What Kubernetes fills in where an object of a built-in kind says nothing: the defaults of its scheme, not what
-//! registries and admission plugins set.
+//! Defaults of built-in kinds: those of the Go scheme. Values that registries and admission plugins set are elsewhere.
 //!
-//! Objects are normalised first (see [`facts`](crate::facts)): what Go would leave out is absent here.
+//! Expects normalised objects (see [`facts`](crate::facts)): values that Go would omit are absent.
 
 mod autoscaling;
 mod container;
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 use fill::Object;
 
-/// Sets the defaults of a kind, in place. Kinds that have none are left as they are.
+/// Sets the defaults of a kind, in place. Kinds without defaults are unchanged.
 pub fn set_defaults(group: &str, version: &str, kind: &str, object: &mut Value) {
     let Some(object) = object.as_object_mut() else { return };
     let set: fn(&mut Object) = match (group, kind) {

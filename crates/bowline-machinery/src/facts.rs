@@ -1,8 +1,8 @@
-//! Facts about the kinds that are built into Kubernetes: which resources a kube-apiserver serves, and what Go makes of
-//! every field of their types. Owns no behaviour of a kind beyond its encoding: neither defaults nor validation.
+//! Facts about built-in kinds of Kubernetes: the resources of a kube-apiserver, and Go's encoding of every field of
+//! their types. Owns the encoding of a kind; defaults and validation are elsewhere.
 //!
-//! The facts are a table that `cargo xtask facts` generates. It is indexed when it is first asked for, and a type's
-//! fields are read when an object of that type first comes by.
+//! `cargo xtask facts` generates the table of facts. The table is indexed on first use, and a type's fields are parsed
+//! when the first object of that type is decoded.
 
 mod decode;
 mod decode_error;
@@ -28,32 +28,32 @@ pub fn resources() -> &'static [ResourceFacts] {
     table::table().resources()
 }
 
-/// The type of a built-in kind, `None` if there is no such kind.
+/// The type of a built-in kind, `None` if the kind is unknown.
 ///
-/// The kinds are those of [`resources`] and their subresources, their lists, and those that every group has
-/// (`DeleteOptions`, `Status`), which are found under any group and version.
+/// Contains the kinds of [`resources`], of their subresources, and their lists. Kinds that every group has
+/// (`DeleteOptions`, `Status`) are found under any group and version.
 #[must_use]
 pub fn type_of(group: &str, version: &str, kind: &str) -> Option<TypeRef> {
     table::table().type_of(group, version, kind)
 }
 
-/// What becomes of fields that a type does not have. They are dropped in any case.
+/// The handling of unknown fields. They are dropped in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UnknownFields {
     /// They are listed in [`Normalised::unknown_fields`].
     Report,
-    /// Nothing is said about them.
+    /// They are not reported.
     Ignore,
 }
 
-/// An object as Go would write it.
+/// An object in the form that Go would write.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Normalised {
     /// The object.
     pub value: Value,
-    /// One text for each field that was dropped because its type does not have it, worded as Kubernetes does:
-    /// `unknown field "spec.foo"`. At most 100, as in Kubernetes, and about a megabyte; in the order of the
-    /// object's keys.
+    /// One text per unknown field, as Kubernetes words it: `unknown field "spec.foo"`. At most 100, as in Kubernetes,
+    /// and about a megabyte; in the order of the object's keys.
     pub unknown_fields: Vec<String>,
 }

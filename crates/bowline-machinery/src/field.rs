@@ -1,5 +1,4 @@
-//! Where in an object something is, and what is wrong with it there: the errors that validation gives, worded as
-//! Kubernetes words them.
+//! Field paths and validation errors, with the messages of Kubernetes.
 
 mod error;
 mod path;

@@ -1,4 +1,4 @@
-//! Values as text the way Go prints them, since that is how they stand in the messages of Kubernetes.
+//! Values as Go prints them, for the messages of Kubernetes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ pub(crate) fn float(number: f64) -> String {
     }
 }
 
-/// A value as an error shows it: scalars as `%v` and `%q` print them, all else as `json.Marshal` does.
+/// A value as errors print it: scalars as `%v` and `%q`, all else as `json.Marshal`.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -88,14 +88,14 @@ fn json_float(number: f64) -> String {
     }
 }
 
-/// The shortest digits that name this number, with the point behind the first, and the exponent.
+/// The shortest digits for this number, with the point after the first, and the exponent.
 fn shortest(number: f64) -> (String, i32) {
     let text = format!("{number:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     (digits.to_owned(), exponent.parse().unwrap_or_default())
 }
 
-/// What Go calls the type of a JSON value.
+/// Go's name for the type of a JSON value.
 pub(crate) fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// The expected texts are what Go printed.
+    /// The expected texts were printed by Go.
     #[test]
     fn floats_are_printed_as_go_prints_them() {
         let rows = [

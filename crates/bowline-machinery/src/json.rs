@@ -1,5 +1,5 @@
-//! JSON from a client: parsed into a [`Value`], with what strict decoding has to say about duplicate fields. Owns the
-//! limits of what is read; unknown fields are a schema's to tell.
+//! JSON from a client: parsed into a [`Value`], with the duplicate fields that strict decoding reports. Owns the size
+//! and depth limits of the input. Unknown fields are reported by schemas.
 
 mod depth;
 mod order;
@@ -13,55 +13,56 @@ use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 pub(crate) use self::depth::is_nested_within;
-pub use self::order::sort_by_place;
+pub use self::order::sort_by_document_order;
 use self::replace::replaced;
 use self::syntax::syntax_error;
 use crate::quote::quoted;
 
-/// How deep objects and lists may be nested. A body that is deeper is refused before it can exhaust a stack.
+/// Maximum nesting of objects and lists. A deeper body is refused before it can exhaust the stack.
 pub const MAX_JSON_DEPTH: usize = 126;
 
-/// As many duplicates as strict decoding tells.
+/// Maximum number of reported duplicates.
 const MAX_DUPLICATES: usize = 100;
 
-/// How much text the paths of duplicates may make. Without a bound a long name above many duplicates would.
+/// Maximum bytes of all paths of duplicates: a long name above many duplicates would repeat in each path.
 const MAX_PATHS: usize = 1 << 20;
 
-/// What was read.
+/// The result of [`parse_json`].
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ParsedJson {
-    /// The value. Of a field that was there twice, the last.
+    /// The value. The last one of a duplicate field wins.
     pub value: Value,
-    /// What strict decoding says, in the order of the text, each once: `duplicate field "spec.replicas"`. At
-    /// most 100.
+    /// The errors of strict decoding, in the order of the text, each once: `duplicate field "spec.replicas"`. At most
+    /// 100.
     pub duplicates: Vec<String>,
 }
 
-/// Why a text is no JSON.
+/// The text is not valid JSON.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonError {
-    /// It does not follow the grammar, goes on behind its end, or has something in it that cannot be represented.
+    /// The text violates the grammar, continues after its value, or contains something that cannot be represented.
     #[error("{message}")]
     Syntax {
-        /// In the words of Go's `encoding/json` where the grammar is concerned, as a client sees them.
+        /// The message: for grammar errors that of Go's `encoding/json`, as clients of Kubernetes see it.
         message: String,
     },
-    /// It is nested deeper than [`MAX_JSON_DEPTH`].
+    /// The value is nested deeper than [`MAX_JSON_DEPTH`].
     #[error("invalid character '{opening}' exceeded max depth")]
     TooDeep {
-        /// What one level too many begins with.
+        /// The bracket that opens the first level too deep.
         opening: char,
     },
 }
 
-/// Reads one value, and nothing behind it.
+/// Parses one value and the end of the text.
 ///
-/// Numbers are kept apart as [`serde_json`] does: integers that fit `i64` or `u64`, and others as `f64`. What is no
-/// Unicode is replaced, as Go does.
+/// Numbers are kept as [`serde_json`] does: integers that fit `i64` or `u64`, and others as `f64`. Invalid Unicode is
+/// replaced, as in Go.
 ///
 /// # Errors
-/// If the text is no JSON, has something behind it, or is nested too deep.
+/// If the text is not JSON, continues after the value, or is nested too deep.
 pub fn parse_json(text: &[u8]) -> Result<ParsedJson, JsonError> {
     let error = match read(text) {
         Err(JsonError::Syntax { message }) => message,
@@ -70,7 +71,7 @@ pub fn parse_json(text: &[u8]) -> Result<ParsedJson, JsonError> {
     if let Some(message) = syntax_error(text) {
         return Err(JsonError::Syntax { message });
     }
-    // The grammar is right, so it is something that cannot be represented.
+    // The grammar is valid, so the text contains something that cannot be represented.
     match replaced(text) {
         Some(text) => read(&text),
         None => Err(JsonError::Syntax { message: error }),
@@ -83,13 +84,13 @@ fn read(text: &[u8]) -> Result<ParsedJson, JsonError> {
     let seed = Seed { place: Place::Root, depth: 0, report: &mut report };
     let parsed = seed.deserialize(&mut deserializer).and_then(|value| deserializer.end().map(|()| value));
     match (parsed, report.too_deep) {
-        (Ok(value), _) => Ok(ParsedJson { value, duplicates: report.told() }),
+        (Ok(value), _) => Ok(ParsedJson { value, duplicates: report.into_duplicates() }),
         (Err(_), Some(opening)) => Err(JsonError::TooDeep { opening }),
         (Err(error), None) => Err(JsonError::Syntax { message: error.to_string() }),
     }
 }
 
-/// Where in the text the parser is. A chain on the stack: it becomes a path only when there is something to tell.
+/// The parser's position in the value: a linked list on the stack. A path is built only for a report.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Root,
@@ -112,14 +113,14 @@ impl fmt::Display for Place<'_> {
 struct Report {
     /// Paths in the order of the text, each once.
     duplicates: Vec<String>,
-    /// How long the paths were that had to be made.
+    /// Bytes of all paths built.
     made: usize,
-    /// What one level too many begins with.
+    /// The bracket that opens the first level too deep.
     too_deep: Option<char>,
 }
 
 impl Report {
-    /// A duplicate that stands in front of those that were found behind `position`.
+    /// Reports a duplicate that stands in the text before those found after `position`.
     fn duplicate(&mut self, position: usize, place: &Place<'_>) {
         if position >= MAX_DUPLICATES || self.made > MAX_PATHS {
             return;
@@ -132,7 +133,7 @@ impl Report {
         }
     }
 
-    fn told(self) -> Vec<String> {
+    fn into_duplicates(self) -> Vec<String> {
         self.duplicates.iter().map(|path| format!("duplicate field {}", quoted(path))).collect()
     }
 }
@@ -144,7 +145,7 @@ struct Seed<'a> {
 }
 
 impl Seed<'_> {
-    /// One level further down.
+    /// Enters one more level.
     fn deeper<E: serde::de::Error>(&mut self, opening: char) -> Result<(), E> {
         self.depth += 1;
         if self.depth > MAX_JSON_DEPTH {
@@ -223,7 +224,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                     entry.insert(value);
                 }
                 Entry::Occupied(mut entry) => {
-                    // What is inside the value was found first, but stands behind the name in the text.
+                    // Duplicates inside the value were found first, but stand after the name in the text.
                     self.report.duplicate(found_before, &Place::Field(&self.place, entry.key()));
                     entry.insert(value);
                 }
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_fields_are_told_by_their_paths_in_the_order_of_the_text() {
+    fn duplicate_fields_are_reported_in_document_order() {
         assert_eq!(
             duplicates(r#"{"spec":{"replicas":1,"replicas":2}}"#),
             [r#"duplicate field "spec.replicas""#]
@@ -279,25 +280,25 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_duplicate_fields_stays() {
+    fn the_last_duplicate_field_wins() {
         assert_eq!(parse_json(br#"{"a":{"b":1},"a":{"c":2}}"#).unwrap().value, json!({"a": {"c": 2}}));
     }
 
     #[test]
-    fn at_most_a_hundred_duplicates_are_told() {
+    fn at_most_a_hundred_duplicates_are_reported() {
         let fields: Vec<_> = (0..150).map(|n| format!("\"{n}\":0,\"{n}\":0")).collect();
         assert_eq!(duplicates(&format!("{{{}}}", fields.join(","))).len(), 100);
     }
 
     #[test]
-    fn a_long_name_above_many_duplicates_does_not_make_long_work() {
+    fn a_long_name_above_many_duplicates_takes_bounded_work() {
         let inner = vec!["\"b\":0"; 100_000].join(",");
         let text = format!("{{\"{}\":{{{inner}}}}}", "a".repeat(100_000));
         assert_eq!(duplicates(&text).len(), 1);
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn invalid_json_is_refused() {
         for text in
             ["", " ", "{", "[1,]", "{\"a\":1,}", "1 2", "{} x", "nul", "\"\u{1}\"", "1e999", "'a'", "{a:1}"]
         {
@@ -306,12 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_unicode_is_replaced() {
+    fn invalid_unicode_is_replaced() {
         assert_eq!(parse_json(b"\"a\xff\"").unwrap().value, "a\u{fffd}");
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_refused() {
+    fn json_that_is_nested_too_deep_is_refused() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(parse_json(nested(MAX_JSON_DEPTH).as_bytes()).is_ok());
         for levels in [MAX_JSON_DEPTH + 1, MAX_JSON_DEPTH + 2, 100_000] {

@@ -1,5 +1,6 @@
-//! What Kubernetes objects are and what may be done with them, without any I/O: everything here is a function of its
-//! arguments. Objects are [`serde_json::Value`]s; a kind is data, not a type.
+//! Kubernetes objects and the rules for them, without I/O: names, metadata, defaults, validation, schemas, patches,
+//! selectors. Every function depends only on its arguments. Objects are [`serde_json::Value`]s; a kind is data, not a
+//! type.
 
 mod base64;
 pub mod calendar;
@@ -22,10 +23,10 @@ mod selector;
 mod status;
 mod validation;
 
-pub use conversion::{StoredForm, stored_form};
+pub use conversion::{StorageConversion, stored_form};
 pub use defaults::set_defaults;
 pub use field::{FieldError, FieldErrorKind, FieldPath};
-pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json, sort_by_place};
+pub use json::{JsonError, MAX_JSON_DEPTH, ParsedJson, parse_json, sort_by_document_order};
 pub use name::{
     GENERATED_NAME_ALPHABET, GENERATED_SUFFIX_LENGTH, NameValidator, generate_name, name_is_dns_label,
     name_is_dns_subdomain, name_is_dns1035_label, name_is_path_segment, validate_c_identifier,
@@ -38,7 +39,9 @@ pub use object_meta::{
     validate_annotations, validate_field_manager, validate_immutable, validate_labels, validate_object_meta,
     validate_object_meta_update, validate_qualified_finalizers,
 };
-pub use patch::{JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MergePatch, PatchError};
+pub use patch::{
+    JsonPatch, MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, MAX_JSON_PATCH_WORK, MergePatch, PatchError,
+};
 pub use pod::pod_qos_class;
 pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use resource::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};

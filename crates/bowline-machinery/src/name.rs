@@ -1,7 +1,8 @@
-//! What things may be called: names of objects, label keys and values, keys of config maps, ports, variables. Owns the
-//! rules and their wording; where a name stands in an object, and so the path of an error, is the caller's.
+//! Rules for names: of objects, label keys and values, config map keys, ports, environment variables. Owns the rules
+//! and their messages. The caller knows the field and builds the path of an error.
 //!
-//! Every rule takes a text and gives what is wrong with it, in the words of Kubernetes; nothing means that it is right.
+//! Each rule takes a text and returns its errors with the messages of Kubernetes. An empty list means that the text is
+//! valid.
 
 mod dns;
 mod key;
@@ -29,17 +30,17 @@ fn mismatch(message: &str, expression: &str, examples: &[&str]) -> String {
     format!("{message} (e.g. {}regex used for validation is '{expression}')", examples.join(" or "))
 }
 
-/// The message for a text that is too long, where Kubernetes says characters and means bytes.
+/// The message for a text that is too long, where Kubernetes writes "characters" but counts bytes.
 fn longer_than(limit: usize) -> String {
     format!("must be no more than {limit} characters")
 }
 
-/// The message for a text that is too long, where Kubernetes says what it means.
+/// The message for a text that is too long, where Kubernetes writes "bytes".
 fn more_bytes_than(limit: usize) -> String {
     format!("must be no more than {limit} bytes")
 }
 
-/// Whether a text starts and ends with bytes of one class and has only bytes of another between them.
+/// Whether the first and last byte are in one class and all bytes between them in another.
 fn framed(text: &str, ends: fn(u8) -> bool, between: fn(u8) -> bool) -> bool {
     match text.as_bytes() {
         [] => false,

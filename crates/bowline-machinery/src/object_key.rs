@@ -1,4 +1,4 @@
-//! What an object is called inside its kind: namespace and name, as a value that queues and caches are keyed by.
+//! Namespace and name of an object, the key of queues and caches.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quote::quoted;
 
-/// The namespace and the name of an object, or only the name of one that is cluster-scoped.
+/// The namespace and name of an object, or only the name of a cluster-scoped one.
 ///
-/// Written `namespace/name` or `name`, in JSON too. Ordered by namespace, then by name; what is cluster-scoped comes
-/// first. It is 48 bytes, and owns memory beyond them only for parts longer than 24 bytes: work queues hold many.
+/// Written `namespace/name` or `name`, also in JSON. Ordered by namespace, then by name; cluster-scoped objects come
+/// first. A key takes 48 bytes, and allocates only for parts longer than 24 bytes, since work queues hold many.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// Empty for what is cluster-scoped.
+    /// Empty for a cluster-scoped object.
     namespace: CompactString,
     name: CompactString,
 }
 
-/// Why a text is no [`ObjectKey`].
+/// The text is not an [`ObjectKey`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected key format: {}", quoted(.text))]
 pub struct ObjectKeyError {
@@ -28,9 +28,9 @@ pub struct ObjectKeyError {
 }
 
 impl ObjectKey {
-    /// The key of an object in a namespace; an empty namespace is that of a cluster-scoped object.
+    /// The key of an object in a namespace. An empty namespace means a cluster-scoped object.
     ///
-    /// Nothing is validated: a server has seen to it that neither part holds a slash.
+    /// Nothing is validated: names that a server returned contain no slash.
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: CompactString::new(namespace), name: CompactString::new(name) }
@@ -38,7 +38,7 @@ impl ObjectKey {
 
     /// The key of a cluster-scoped object.
     #[must_use]
-    pub fn cluster(name: &str) -> Self {
+    pub fn cluster_scoped(name: &str) -> Self {
         Self::new("", name)
     }
 
@@ -58,7 +58,7 @@ impl ObjectKey {
 }
 
 impl ObjectKeyError {
-    /// The text that is no key.
+    /// The text that is not a key.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -78,11 +78,11 @@ impl FromStr for ObjectKey {
     type Err = ObjectKeyError;
 
     /// # Errors
-    /// If there is more than one slash, or if a part is empty: `/name` is no way to say `name`.
+    /// If the text has more than one slash, or an empty part: `/name` is not the same as `name`.
     fn from_str(text: &str) -> Result<Self, ObjectKeyError> {
         let key = match text.split_once('/') {
             Some((namespace, name)) => (!namespace.is_empty()).then(|| Self::new(namespace, name)),
-            None => Some(Self::cluster(text)),
+            None => Some(Self::cluster_scoped(text)),
         };
         key.filter(|key| !key.name.is_empty() && !key.name.contains('/'))
             .ok_or_else(|| ObjectKeyError { text: text.to_owned() })
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_key_is_written_and_read_as_its_parts() {
-        for (key, text) in [(ObjectKey::new("a", "b"), "a/b"), (ObjectKey::cluster("b"), "b")] {
+        for (key, text) in [(ObjectKey::new("a", "b"), "a/b"), (ObjectKey::cluster_scoped("b"), "b")] {
             assert_eq!(key.to_string(), text);
             assert_eq!(text.parse(), Ok(key.clone()));
             let json = serde_json::to_string(&key).unwrap();
@@ -129,12 +129,12 @@ mod tests {
             assert_eq!(serde_json::from_str::<ObjectKey>(&json).unwrap(), key);
         }
         assert_eq!(ObjectKey::new("a", "b").namespace(), Some("a"));
-        assert_eq!(ObjectKey::new("", "b"), ObjectKey::cluster("b"));
-        assert_eq!(ObjectKey::cluster("b").namespace(), None);
+        assert_eq!(ObjectKey::new("", "b"), ObjectKey::cluster_scoped("b"));
+        assert_eq!(ObjectKey::cluster_scoped("b").namespace(), None);
     }
 
     #[test]
-    fn what_is_no_key_is_named_in_the_words_of_client_go() {
+    fn an_invalid_key_gets_the_message_of_client_go() {
         for text in ["", "/", "/x", "x/", "a/b/c", "a//c", "//"] {
             let error = text.parse::<ObjectKey>().unwrap_err();
             assert_eq!(error.to_string(), format!("unexpected key format: \"{text}\""));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn keys_are_ordered_by_namespace_then_name_not_by_their_text() {
-        let mut keys = [ObjectKey::new("a", "z"), ObjectKey::new("a-b", "a"), ObjectKey::cluster("z")];
+        let mut keys = [ObjectKey::new("a", "z"), ObjectKey::new("a-b", "a"), ObjectKey::cluster_scoped("z")];
         keys.sort();
         assert_eq!(keys.map(|key| key.to_string()), ["z", "a/z", "a-b/a"]);
     }

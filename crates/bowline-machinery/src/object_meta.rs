@@ -1,7 +1,6 @@
-//! The rules for `metadata`, which are the same for every kind: what a new object must have, and what an update may not
-//! change.
+//! Validation of `metadata`, equal for every kind: on create, and on update.
 //!
-//! Takes metadata whose types are right already: a field of another type counts as absent.
+//! Expects metadata that decodes: a field of another type counts as absent.
 
 mod lists;
 
@@ -16,9 +15,9 @@ pub use lists::{
 use crate::{FieldError, FieldPath, NameValidator, name_is_dns_label};
 use lists::{validate_finalizers, validate_managed_fields, validate_owner_references};
 
-/// What is wrong with the metadata of an object that is to be created, once its name is generated.
+/// Validates the metadata of a new object, after its name was generated.
 ///
-/// `namespaced` says whether objects of the kind have a namespace; `path` is `metadata` in most cases.
+/// `namespaced` is whether objects of the kind have a namespace; `path` is `metadata` in most cases.
 #[must_use]
 pub fn validate_object_meta(
     meta: &Value,
@@ -51,10 +50,10 @@ pub fn validate_object_meta(
     errors
 }
 
-/// What is wrong with the metadata of an object that is to replace another.
+/// Validates the metadata of an object that replaces another.
 ///
-/// Expects what the server fills in before: a `resourceVersion`, and the old object's times where the new one has
-/// none.
+/// Expects the fields that the server fills in before: a `resourceVersion`, and the old object's times where the new
+/// one has none.
 #[must_use]
 pub fn validate_object_meta_update(new: &Value, old: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -95,13 +94,13 @@ fn validate_namespace(namespace: &str, namespaced: bool, path: &FieldPath) -> Ve
     }
 }
 
-/// That a field did not change: `path: Invalid value: new: field is immutable`.
+/// Checks that a field is unchanged. The error is `path: Invalid value: new: field is immutable`.
 #[must_use]
 pub fn validate_immutable(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
     (new != old).then(|| FieldError::invalid(path, new.clone(), "field is immutable"))
 }
 
-/// An object that is being deleted may only lose finalizers.
+/// Checks that an object that is being deleted gets no new finalizers.
 fn new_finalizers(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldError> {
     let before: BTreeSet<_> = texts(&old["finalizers"]).collect();
     let added: BTreeSet<_> = texts(&new["finalizers"]).filter(|name| !before.contains(name)).collect();
@@ -116,7 +115,7 @@ fn new_finalizers(new: &Value, old: &Value, path: &FieldPath) -> Option<FieldErr
     Some(FieldError::forbidden(&path.child("finalizers"), detail))
 }
 
-/// One error for each thing that is wrong with a text.
+/// One error per message about a text.
 fn invalid(path: &FieldPath, text: &str, wrong: Vec<String>) -> Vec<FieldError> {
     wrong.into_iter().map(|wrong| FieldError::invalid(path, text, wrong)).collect()
 }

@@ -1,4 +1,4 @@
-//! What follows from a pod's spec: the quality of service that its node gives it.
+//! The quality of service class of a pod, computed from its spec.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::Quantity;
 
-/// What is asked for or limited, by name, of the two resources that count.
+/// Requests or limits by name, for the two resources that count.
 type Amounts = BTreeMap<String, Quantity>;
 
-/// `Guaranteed`, `Burstable` or `BestEffort`: which pods a node stops first when it runs short of something.
+/// `Guaranteed`, `Burstable` or `BestEffort`: the order in which a node evicts pods when it runs short of a resource.
 #[must_use]
 pub fn pod_qos_class(pod: &Value) -> &'static str {
     let spec = &pod["spec"];
@@ -43,7 +43,7 @@ pub fn pod_qos_class(pod: &Value) -> &'static str {
     }
 }
 
-/// Adds what a list says about cpu and memory to the sums, and tells how many of the two it names.
+/// Adds a list's cpu and memory to the sums, and returns how many of the two it names.
 fn add(sums: &mut Amounts, list: Option<&Value>) -> usize {
     let mut found = 0;
     for name in ["cpu", "memory"] {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quality_of_service_follows_from_what_is_asked_for_and_limited() {
+    fn requests_and_limits_determine_the_quality_of_service() {
         let both = json!({"cpu": "1", "memory": "1Gi"});
         let rows = [
             (json!({}), "BestEffort"),

@@ -1,5 +1,5 @@
-//! Quantities of resources: `500m`, `1Gi`, `1e3`. Owns how they are read, compared, rounded and written; where in an
-//! object they are is a schema's to know.
+//! Quantities of resources: `500m`, `1Gi`, `1e3`. Owns parsing, comparison, rounding and printing. A schema defines
+//! which fields are quantities.
 
 mod decimal;
 mod parse;
@@ -11,15 +11,15 @@ use serde_json::Value;
 
 use self::decimal::Decimal;
 
-/// A number with a unit. Exact down to 10⁻⁹; what is smaller is rounded away from zero when it is read.
+/// A number with a unit. Exact down to 10⁻⁹; smaller parts are rounded away from zero when parsed.
 ///
-/// Printed it is what Kubernetes writes back: in its canonical form, unless what was read looked canonical, which may
-/// leave a sign or zeros in front. Two quantities are equal if their numbers are, whatever the unit.
+/// Prints the text that Kubernetes writes back: the canonical form, or the original text if Kubernetes takes that for
+/// canonical, possibly with a sign or leading zeros. Two quantities are equal if their numbers are, whatever the unit.
 #[derive(Clone, Debug)]
 pub struct Quantity {
     amount: Decimal,
     format: QuantityFormat,
-    /// What was read, where Kubernetes takes it for canonical.
+    /// The original text, where Kubernetes takes it for canonical.
     text: Option<String>,
 }
 
@@ -34,28 +34,28 @@ pub enum QuantityFormat {
     DecimalSi,
 }
 
-/// Why a text is no quantity.
+/// The text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantityError {
-    /// It does not look like one.
+    /// The text does not match the grammar.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// There is no number in it.
+    /// The text contains no number.
     #[error("unable to parse numeric part of quantity")]
     Number,
-    /// There is no such unit, or its exponent is beyond 32 bits.
+    /// The unit is unknown, or its exponent is beyond 32 bits.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
 
 impl Quantity {
-    /// From an object's JSON: a string, a number, or null for zero.
+    /// Reads a JSON value: a string, a number, or null for zero.
     ///
-    /// A number that was written with an exponent is read without it, as its text is gone.
+    /// A number with an exponent loses it, as JSON parsing does not keep the text.
     ///
     /// # Errors
-    /// If it is something else, or no quantity.
+    /// If the value has another type or is not a quantity.
     pub fn from_value(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::Null => Self::parse("0"),
@@ -83,26 +83,26 @@ impl Quantity {
         self.amount.is_negative()
     }
 
-    /// As a whole number, rounded away from zero. `None` if it does not fit, for which Go gives some number.
+    /// The value as an integer, rounded away from zero. `None` if it does not fit, where Go returns a wrong number.
     #[must_use]
     pub fn value(&self) -> Option<i64> {
         self.amount.scaled(0)
     }
 
-    /// As a whole number of thousandths, rounded away from zero. `None` if it does not fit.
+    /// The value in thousandths, rounded away from zero. `None` if it does not fit.
     #[must_use]
     pub fn milli_value(&self) -> Option<i64> {
         self.amount.scaled(-3)
     }
 
-    /// Rounded away from zero to whole thousandths; `None` if it is such already.
+    /// The quantity rounded away from zero to whole thousandths; `None` if it needs no rounding.
     #[must_use]
     pub fn rounded_to_milli(&self) -> Option<Self> {
         let amount = self.amount.clone().rounded(-3);
         (amount != self.amount).then_some(Self { amount, format: self.format, text: None })
     }
 
-    /// The sum of two quantities that are not negative, in the units of the first; `None` if one is.
+    /// The sum of two non-negative quantities, in the units of the first; `None` if one is negative.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Option<Self> {
         let amount = self.amount.plus(&other.amount)?;

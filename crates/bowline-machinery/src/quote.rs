@@ -1,8 +1,8 @@
-//! How Go quotes a text in a message.
+//! Quoted texts in messages, as Go prints them.
 
 use std::fmt::Write as _;
 
-/// A text between quotes, with the escapes of Go's `%q`.
+/// A text in quotes, with the escapes of Go's `%q`.
 pub(crate) fn quoted(text: &str) -> String {
     let mut result = String::with_capacity(text.len() + 2);
     result.push('"');
@@ -32,8 +32,8 @@ pub(crate) fn quoted(text: &str) -> String {
     result
 }
 
-/// Whether Go's `unicode.IsPrint` would have it. `escape_debug` escapes what is not printable; behind a letter it
-/// leaves marks alone.
+/// Whether Go's `unicode.IsPrint` holds. `escape_debug` escapes non-printable characters, but keeps marks after a
+/// letter.
 pub(crate) fn is_printable(character: char) -> bool {
     match character {
         ' '..='~' => true,

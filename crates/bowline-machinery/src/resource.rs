@@ -1,4 +1,4 @@
-//! How kinds and resources are named.
+//! Names of kinds and resources.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub struct GroupVersionKind {
     pub kind: String,
 }
 
-/// A resource in one version: where objects of a kind are served.
+/// A resource in one version: the path under which objects of a kind are served.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionResource {
     /// Empty for the core group.
@@ -33,7 +33,7 @@ pub struct GroupVersionResource {
     pub resource: String,
 }
 
-/// A kind whatever its version; printed `Deployment.apps`.
+/// A kind without its version; printed `Deployment.apps`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKind {
     /// Empty for the core group.
@@ -42,7 +42,7 @@ pub struct GroupKind {
     pub kind: String,
 }
 
-/// A resource whatever its version; printed `deployments.apps`.
+/// A resource without its version; printed `deployments.apps`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupResource {
     /// Empty for the core group.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_printed_with_their_group_behind() {
+    fn names_are_printed_with_their_group_last() {
         assert_eq!(GroupResource::new("apps", "deployments").to_string(), "deployments.apps");
         assert_eq!(GroupResource::new("", "pods").to_string(), "pods");
         assert_eq!(GroupKind::new("apps", "Deployment").to_string(), "Deployment.apps");

@@ -1,7 +1,7 @@
-//! The schemas of custom resources: `openAPIV3Schema` of a `CustomResourceDefinition`, compiled, and what it does to
-//! objects. Behaviour and wording are those of Kubernetes 1.36.
+//! Schemas of custom resources: a compiled `openAPIV3Schema` of a `CustomResourceDefinition`, for pruning, defaulting
+//! and validation. Behavior and messages are those of Kubernetes 1.36.
 //!
-//! Rules of `x-kubernetes-validations` are read and checked for their form, but not run: [`Schema::needs`] names them.
+//! Rules of `x-kubernetes-validations` are parsed and validated, but not evaluated: [`Schema::needs`] lists them.
 
 mod check;
 mod default;
@@ -39,34 +39,33 @@ pub use definition::{default_crd, validate_crd, validate_crd_update};
 
 /// The structural schema of one version of a custom resource. Immutable; share it in an `Arc`.
 ///
-/// A server does with an object what Kubernetes does, in this order: [`Schema::prune`], [`Schema::coerce`],
-/// [`Schema::default`], and, when it is written, [`Schema::validate`] or [`Schema::validate_update`].
+/// A server calls, in this order, [`Schema::prune`], [`Schema::coerce`], [`Schema::default`], and for writes
+/// [`Schema::validate`] or [`Schema::validate_update`].
 #[derive(Clone, Debug)]
 pub struct Schema {
     root: Node,
 }
 
-/// Something that a schema asks for and that is not there.
+/// A feature of a schema that is not implemented.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsupported {
-    /// Where in the schema.
+    /// The path in the schema.
     pub path: FieldPath,
-    /// What: the name of the field that asks for it.
+    /// The field that requests the feature.
     pub feature: &'static str,
-    /// How it is asked for: the text of a rule.
+    /// The requested value: the text of a rule.
     pub detail: String,
 }
 
 impl Schema {
     /// Compiles the `openAPIV3Schema` of one version. `path` is the schema's own path, for the errors.
     ///
-    /// Takes any JSON: a schema that is nested more than 128 levels deep, or has more than 65 536 schemas in it, is an
-    /// error as well.
+    /// Accepts any JSON. A schema nested more than 128 levels deep, or with more than 65 536 schemas inside, is an
+    /// error.
     ///
     /// # Errors
-    /// What is wrong with it, worded as Kubernetes words it when a `CustomResourceDefinition` is created; not much more
-    /// than 1000 things.
+    /// The errors that Kubernetes reports when a `CustomResourceDefinition` is created, about 1000 at most.
     pub fn compile(schema: &Value, path: &FieldPath) -> Result<Self, Vec<FieldError>> {
         let mut root = read::read(schema, path)?;
         let errors = check::check(&root, path, Strictness::FULL);
@@ -77,52 +76,52 @@ impl Schema {
         Ok(Self { root })
     }
 
-    /// Removes the fields that the schema does not know, and nulls that it neither allows nor has a default for.
+    /// Removes unknown fields, and nulls for which the schema has neither `nullable` nor a default.
     ///
-    /// The object's `apiVersion`, `kind` and `metadata` stay as they are; so do those of embedded resources.
+    /// The object's `apiVersion`, `kind` and `metadata` stay; so do those of embedded resources.
     pub fn prune(&self, object: &mut Value) {
         prune::prune(&self.root, object, true);
         default::prune_nulls(&self.root, object);
     }
 
-    /// The paths of the fields that [`Schema::prune`] and [`Schema::coerce`] would remove because they do not know
-    /// them: `spec.list[0].name`. Those of the object's own metadata are not among them.
+    /// The paths of the unknown fields that [`Schema::prune`] and [`Schema::coerce`] would remove: `spec.list[0].name`.
+    /// Those of the object's own metadata are not included.
     ///
-    /// At most 100, and fewer if they are long: when 64 KiB of text are told, no more are. If there is one, one is told.
+    /// At most 100, and fewer if they are long: no path is added after 64 KiB of text. The first path is always
+    /// included.
     #[must_use]
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
         let mut paths = prune::unknown_fields(&self.root, object, true);
         let pruned = paths.len();
-        // What cannot be read is `coerce`'s to tell.
+        // `coerce` reports metadata that cannot be decoded.
         let _ = embedded::coerce(&self.root, &mut object.clone(), false, &FieldPath::root(), &mut paths);
         paths.into_sorted(pruned)
     }
 
-    /// Brings the metadata of embedded resources into the form that Kubernetes gives it: without unknown fields, and
-    /// without empty ones.
+    /// Brings the metadata of embedded resources into the form of Kubernetes: without unknown and without empty fields.
     ///
     /// # Errors
-    /// The first thing in an embedded resource's type or metadata that is of the wrong type. Kubernetes answers it
-    /// with a 400, as any body that it cannot read.
+    /// The first field of the wrong type in an embedded resource's type or metadata. Kubernetes responds with 400, as
+    /// for any body that it cannot decode.
     pub fn coerce(&self, object: &mut Value) -> Result<(), FieldError> {
         embedded::coerce(&self.root, object, false, &FieldPath::root(), &mut UnknownPaths::default())
     }
 
-    /// Puts defaults where fields are missing, or null without being allowed to. Nulls without a default go first, as
-    /// in [`Schema::prune`].
+    /// Sets defaults for fields that are missing, or null without `nullable`. Nulls without a default are removed
+    /// first, as in [`Schema::prune`].
     ///
-    /// Gives whether all defaults were put. A small object may ask for many large ones, so that no more are put when
-    /// they have added 3 MiB; that is twice what etcd stores of an object.
+    /// Returns whether all defaults were set. A small object may request many large ones, so defaulting stops after 3
+    /// MiB, twice the maximum size of an object in etcd.
     pub fn default(&self, object: &mut Value) -> bool {
         default::prune_nulls(&self.root, object);
         default::default(&self.root, object)
     }
 
-    /// What is wrong with a new object: its fields, its embedded resources, and its lists that are sets or maps.
-    /// `path` is put in front of the errors' paths; it is the root for whole objects.
+    /// Validates a new object: its fields, its embedded resources, and its lists that are sets or maps. `path` is the
+    /// prefix of the errors' paths; it is the root for whole objects.
     ///
-    /// The object's own type and metadata are not looked at, unless the schema speaks of them. Not much more than 1000
-    /// errors are told of each sort.
+    /// The object's own type and metadata are not validated, unless the schema specifies them. Returns about 1000
+    /// errors of each type at most.
     #[must_use]
     pub fn validate(&self, object: &Value, path: &FieldPath) -> Vec<FieldError> {
         let mut errors = Validator::new(None).validate(&self.root, object).into_errors(path);
@@ -131,8 +130,8 @@ impl Schema {
         errors
     }
 
-    /// What is wrong with an object that is to replace another. What was wrong before and is still the same is let
-    /// through.
+    /// Validates an object that replaces another. Errors that the old object already had on unchanged values are
+    /// ignored.
     #[must_use]
     pub fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let path = FieldPath::root();
@@ -145,8 +144,7 @@ impl Schema {
         errors
     }
 
-    /// As [`Schema::validate_update`], for an update of the `status` subresource: only the status is held against
-    /// its schema.
+    /// As [`Schema::validate_update`], for an update of the `status` subresource: validates only the status.
     #[must_use]
     pub fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = Vec::new();
@@ -161,8 +159,8 @@ impl Schema {
         errors
     }
 
-    /// What the schema asks for that is not there yet: rules of `x-kubernetes-validations`, each with its path in the
-    /// schema.
+    /// The features of the schema that are not implemented: rules of `x-kubernetes-validations`, each with its path in
+    /// the schema.
     #[must_use]
     pub fn needs(&self) -> Vec<Unsupported> {
         let mut needs = Vec::new();

@@ -1,6 +1,5 @@
-//! What picks objects out of a list: label selectors and field selectors, as texts of a query and, for labels, as a part
-//! of an object. Owns the two grammars, their errors in the words of Kubernetes, and what matches; which fields a kind
-//! can be selected by is its own to say.
+//! Label selectors and field selectors: query parameters and, for labels, parts of objects. Owns both grammars, their
+//! errors in the words of Kubernetes, and matching. Each kind declares the fields that it can be selected by.
 
 mod field;
 mod label;

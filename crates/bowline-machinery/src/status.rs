@@ -1,4 +1,4 @@
-//! The `Status` object: what an API server answers when there is no object to answer with, errors above all.
+//! The `Status` object: the API server's response when there is no object to return, above all for errors.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FieldError, GroupKind, GroupResource};
 
-/// A `v1` `Status`. As an error its constructors give the codes, reasons and messages of kube-apiserver.
+/// A `v1` `Status`. Its error constructors use the codes, reasons and messages of kube-apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -15,13 +15,13 @@ pub struct Status {
     metadata: ListMeta,
     /// `Success` or `Failure`.
     pub status: String,
-    /// For people.
+    /// A message for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// For programs, one word: `NotFound`.
+    /// A reason for programs, in one word: `NotFound`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What it is about.
+    /// The object that the status refers to, and the causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<StatusDetails>>,
     /// The HTTP status code.
@@ -29,7 +29,7 @@ pub struct Status {
     pub code: u16,
 }
 
-/// The kind that a `Status` has, whatever else it says.
+/// The `kind` of a `Status`, which is always the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     Status,
@@ -48,7 +48,7 @@ struct ListMeta {
     continue_token: Option<String>,
 }
 
-/// What a [`Status`] is about.
+/// The object that a [`Status`] refers to, and the causes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusDetails {
@@ -58,30 +58,30 @@ pub struct StatusDetails {
     /// The object's group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// The object's kind; the resource in most errors, as kube-apiserver has it.
+    /// The object's kind; in most errors its resource, as in kube-apiserver.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// The object's uid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Each thing that is wrong.
+    /// One entry per error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
-    /// When to try again.
+    /// Seconds to wait before a retry.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u16,
 }
 
-/// One of the things that are wrong.
+/// One of the errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusCause {
-    /// For programs, one word: `FieldValueInvalid`.
+    /// A reason for programs, in one word: `FieldValueInvalid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// For people.
+    /// A message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The field it is about.
+    /// The field with the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
 }
@@ -92,7 +92,7 @@ fn is_zero(number: &u16) -> bool {
 }
 
 impl Status {
-    /// A success; deletes answer with it.
+    /// A success, the response to deletes.
     #[must_use]
     pub fn success(details: StatusDetails) -> Self {
         let mut status = Self::failure(200, "", "");
@@ -117,13 +117,13 @@ impl Status {
         }
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, "BadRequest", message)
     }
 
-    /// 401: nobody knows who asks.
+    /// 401: the client is not authenticated.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self::failure(401, "Unauthorized", "Unauthorized")
@@ -146,7 +146,7 @@ impl Status {
         Self::failure(404, "NotFound", format!("{resource} {name:?} not found")).about(resource, name)
     }
 
-    /// 404 for a path that leads nowhere.
+    /// 404 for an unknown path.
     #[must_use]
     pub fn no_such_path() -> Self {
         let mut status = Self::failure(404, "NotFound", "the server could not find the requested resource");
@@ -161,21 +161,21 @@ impl Status {
         Self::failure(405, "MethodNotAllowed", message).about(resource, "")
     }
 
-    /// 409: a create of what exists.
+    /// 409: a create of an object that exists.
     #[must_use]
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::failure(409, "AlreadyExists", format!("{resource} {name:?} already exists"))
             .about(resource, name)
     }
 
-    /// 409: somebody else was faster, or a precondition does not hold.
+    /// 409: another write came first, or a precondition does not hold.
     #[must_use]
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
         Self::failure(409, "Conflict", message).about(resource, name)
     }
 
-    /// 410: a revision, or a continue token, that is no longer there.
+    /// 410: the revision, or the continue token, has expired.
     #[must_use]
     pub fn expired(message: impl Into<String>) -> Self {
         Self::failure(410, "Expired", message)
@@ -187,13 +187,13 @@ impl Status {
         Self::failure(413, "RequestEntityTooLarge", message)
     }
 
-    /// 415: a body of a type that the server does not read.
+    /// 415: the body has a media type that the server does not support.
     #[must_use]
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::failure(415, "UnsupportedMediaType", message)
     }
 
-    /// 422: an object with these errors. An object with several is told them in one message.
+    /// 422: the object is invalid. Several errors are joined into one message.
     #[must_use]
     pub fn invalid(kind: &GroupKind, name: &str, errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::with_capacity(errors.len());
@@ -219,7 +219,7 @@ impl Status {
         status
     }
 
-    /// 429: too much at once.
+    /// 429: too many requests.
     #[must_use]
     pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u16) -> Self {
         let mut status = Self::failure(429, "TooManyRequests", message);
@@ -227,7 +227,7 @@ impl Status {
         status
     }
 
-    /// 500: the server's own fault.
+    /// 500: an internal error of the server.
     #[must_use]
     pub fn internal(message: impl fmt::Display) -> Self {
         let text = message.to_string();
@@ -237,7 +237,7 @@ impl Status {
         status
     }
 
-    /// 504: a revision that has not come yet.
+    /// 504: the requested revision is in the future.
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
@@ -255,14 +255,14 @@ impl Status {
         status
     }
 
-    /// With a token that goes on where a list expired.
+    /// Adds a continue token, so that the client can resume an expired list.
     #[must_use]
     pub fn with_continue(mut self, token: String) -> Self {
         self.metadata.continue_token = Some(token);
         self
     }
 
-    /// With what it is about; causes that are there already stay.
+    /// Adds the resource and name; existing causes stay.
     #[must_use]
     pub fn about(mut self, resource: &GroupResource, name: &str) -> Self {
         let details = self.details.get_or_insert_default();

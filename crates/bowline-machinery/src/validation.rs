@@ -1,7 +1,7 @@
-//! What is wrong with objects of built-in kinds, in the words of Kubernetes and in its order, beside their metadata:
-//! what a new object must have, and what an update may not change.
+//! Validation of built-in kinds beyond their metadata, on create and on update, with the messages of Kubernetes and in
+//! its order.
 //!
-//! Objects are normalised and have their defaults: a field of another type counts as absent.
+//! Expects normalised objects with their defaults: a field of another type counts as absent.
 
 mod access;
 mod autoscaler;
@@ -32,7 +32,7 @@ use crate::{FieldError, FieldPath};
 
 pub use service::validate_service_addresses;
 
-/// What is wrong with an object that is to be created. Nothing, for kinds whose rules are not known here.
+/// Validates a new object. Returns no errors for kinds without rules here.
 #[must_use]
 pub fn validate_builtin(group: &str, kind: &str, object: &Value) -> Vec<FieldError> {
     match (group, kind) {
@@ -90,7 +90,7 @@ pub fn validate_builtin(group: &str, kind: &str, object: &Value) -> Vec<FieldErr
     }
 }
 
-/// What is wrong with an object that is to replace another.
+/// Validates an object that replaces another.
 #[must_use]
 pub fn validate_builtin_update(group: &str, kind: &str, new: &Value, old: &Value) -> Vec<FieldError> {
     match (group, kind) {
@@ -118,7 +118,7 @@ pub fn validate_builtin_update(group: &str, kind: &str, new: &Value, old: &Value
     }
 }
 
-/// What is wrong with a change of the part that a subresource is about.
+/// Validates an update of the fields that a subresource owns.
 #[must_use]
 pub fn validate_builtin_part(
     group: &str,

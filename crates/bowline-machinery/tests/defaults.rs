@@ -1,4 +1,4 @@
-//! Defaults of built-in kinds, held against what the Go scheme made of the same objects.
+//! Compares the defaults of built-in kinds with those of the Go scheme.
 
 use bowline_machinery::facts::{UnknownFields, type_of};
 use bowline_machinery::{GroupVersion, set_defaults};
@@ -8,7 +8,7 @@ fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// Kinds that are not objects of a server, or whose defaults come with other features.
+/// Kinds that a server does not store, or whose defaults belong to other features.
 const ELSEWHERE: [&str; 18] = [
     "CustomResourceDefinition",
     "List",

@@ -1,5 +1,5 @@
-//! Autoscalers: version 1 knows one metric, the use of the CPU; all others, and what came later, are texts in
-//! annotations there.
+//! Autoscalers: version 1 has one metric, CPU utilization. All other metrics and newer fields are texts in annotations
+//! there.
 
 use serde_json::{Map, Value, json};
 
@@ -9,13 +9,13 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const ALL: [&str; 4] = [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR];
 
-/// What is used of the CPU, if nothing is said at all.
+/// The default CPU utilization, in percent.
 const DEFAULT_UTILIZATION: i64 = 80;
 
 const TARGET: &str = "targetCPUUtilizationPercentage";
 const CURRENT: &str = "currentCPUUtilizationPercentage";
 
-/// The fields of metrics in version 1, in Go's order: where they are in version 2, and whether they are always written.
+/// The fields of metrics in version 1, in Go's order: their path in version 2, and whether they are always written.
 type Fields = [(&'static str, &'static str, bool)];
 
 const OBJECT: &Fields = &[
@@ -172,7 +172,7 @@ pub(super) fn to_v2(mut hpa: Value) -> Value {
 
 fn drop_notes(metadata: &mut Value) {
     let Some(annotations) = metadata["annotations"].as_object_mut() else {
-        // Looking for what is not there has made it.
+        // Indexing creates a missing field; it is removed again.
         if let Some(metadata) = metadata.as_object_mut() {
             metadata.remove("annotations");
         }
@@ -186,14 +186,14 @@ fn drop_notes(metadata: &mut Value) {
     }
 }
 
-/// How much of the CPU is to be used, if a metric is about that.
+/// The target CPU utilization, if the metric has one.
 fn cpu(metric: &Value) -> Option<Value> {
     let is_cpu = metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
     let utilization = &metric["resource"]["target"]["averageUtilization"];
     (is_cpu && utilization.is_number()).then(|| utilization.clone())
 }
 
-/// A metric as version 1 writes it.
+/// A metric in the form of version 1.
 fn metric_text(metric: &Value) -> String {
     let mut text = format!(r#"{{"type":{}"#, metric["type"]);
     for (kind, fields) in KINDS {
@@ -218,7 +218,7 @@ fn fields_text(object: &Value, fields: &Fields) -> String {
     format!("{{{}}}", written.collect::<Vec<_>>().join(","))
 }
 
-/// A reference to an object has an order of its own.
+/// A reference to an object, with its own order of fields.
 fn reference_text(name: &str, value: &Value) -> String {
     if name != "target" {
         return value.to_string();
@@ -227,7 +227,7 @@ fn reference_text(name: &str, value: &Value) -> String {
     fields_text(value, &fields)
 }
 
-/// A metric as version 2 has it.
+/// A metric in the form of version 2.
 fn metric_of(metric: &Value) -> Value {
     let mut made = json!({"type": metric["type"]});
     for (kind, fields) in KINDS {
@@ -260,7 +260,7 @@ fn metric_of(metric: &Value) -> Value {
     made
 }
 
-/// Behaviour is written with the names of Go's fields, and all of them.
+/// Behavior is written with the names of Go's fields, all of them.
 fn behavior_text(behavior: &Value) -> String {
     let rules = |rules: &Value| -> String {
         if !rules.is_object() {
@@ -286,7 +286,7 @@ fn behavior_text(behavior: &Value) -> String {
     format!(r#"{{"ScaleUp":{},"ScaleDown":{}}}"#, rules(&behavior["scaleUp"]), rules(&behavior["scaleDown"]))
 }
 
-/// The other way: names begin with a small letter, and what is null is absent.
+/// The reverse: names begin with a small letter, and nulls are absent.
 fn lower_keys(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_version_1_does_not_know_comes_back() {
+    fn fields_unknown_to_version_1_survive_the_round_trip() {
         let hpa = json!({
             "metadata": {"name": "a"},
             "spec": {

@@ -1,4 +1,4 @@
-//! Events of the core group and of `events.k8s.io`: the same fields under other names.
+//! Events of the core group and of `events.k8s.io`: the same fields with other names.
 
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_goes_to_the_core_group_and_back() {
+    fn an_event_survives_the_round_trip_to_the_core_group() {
         let event = json!({
             "metadata": {"name": "a"}, "eventTime": "2020-01-01T00:00:00.000000Z", "regarding": {"kind": "Pod"},
             "note": "n", "reportingController": "me", "reportingInstance": "me-1", "reason": "r", "action": "a",

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fill::{Object, absent, child, empty, made};
 
 pub(super) fn v1(autoscaler: &mut Object) {
-    // Metrics that this version does not know are noted in an annotation.
+    // An annotation holds the metrics that this version lacks.
     let noted = autoscaler
         .get("metadata")
         .and_then(|metadata| metadata.get("annotations")?.get("autoscaling.alpha.kubernetes.io/metrics"))

@@ -1,4 +1,4 @@
-//! Containers, and what is in them.
+//! Containers and their fields.
 
 use super::fill::{Object, absent, child, each, empty, quantities, text};
 
@@ -58,7 +58,7 @@ fn http_get(get: &mut Object) {
     empty(get, "scheme", "HTTP");
 }
 
-/// Images whose tag is `latest`, said or not, are pulled always.
+/// The default pull policy. Images with the tag `latest`, explicit or implied, are always pulled.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     let name = image.rsplit('/').next().unwrap_or_default();
     let latest = match (name.split_once('@'), name.rsplit_once(':')) {
@@ -66,7 +66,7 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
         (None, Some((_, tag))) => tag == "latest",
         (None, None) => !name.is_empty(),
     };
-    // A name that is none has no tag at all.
+    // An invalid name has no tag.
     let is_name = image.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte));
     if latest && is_name { "Always" } else { "IfNotPresent" }
 }

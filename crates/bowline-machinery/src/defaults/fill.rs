@@ -1,4 +1,4 @@
-//! Setting what is not there.
+//! Setting absent fields.
 
 use serde_json::{Map, Value};
 
@@ -28,17 +28,17 @@ pub(super) fn empty(object: &mut Object, field: &str, value: impl Into<Value>) {
     }
 }
 
-/// A field that is an object, if there is one.
+/// An object field, if present.
 pub(super) fn child<'a>(object: &'a mut Object, field: &str) -> Option<&'a mut Object> {
     object.get_mut(field)?.as_object_mut()
 }
 
-/// A field that is an object, which is made if there is none.
+/// An object field, created if absent.
 pub(super) fn made<'a>(object: &'a mut Object, field: &str) -> &'a mut Object {
     absent(object, field, Object::new());
     match &mut object[field] {
         Value::Object(child) => child,
-        // Normalised objects have objects where their types do.
+        // A normalised object has an object here.
         other => {
             *other = Value::Object(Object::new());
             other.as_object_mut().expect("it has just been made an object")
@@ -51,7 +51,7 @@ pub(super) fn each<'a>(object: &'a mut Object, field: &str) -> impl Iterator<Ite
     object.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Rounds the quantities in some lists up to thousandths: no smaller part of anything is handed out.
+/// Rounds the quantities in some lists up to thousandths, the smallest unit of resources.
 pub(super) fn quantities(object: &mut Object, lists: &[&str]) {
     for list in lists {
         for value in child(object, list).into_iter().flat_map(|list| list.values_mut()) {

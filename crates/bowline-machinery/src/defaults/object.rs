@@ -1,4 +1,4 @@
-//! Kinds with little to fill in.
+//! Kinds with few defaults.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::fill::{Object, absent, child, each, empty, made, quantities, text};
 
 pub(super) fn secret(secret: &mut Object) {
     empty(secret, "type", "Opaque");
-    // What was written in plain is kept as bytes.
+    // Values of `stringData` are stored as base64.
     let Some(Value::Object(plain)) = secret.remove("stringData") else { return };
     let data = made(secret, "data");
     for (name, text) in plain {
@@ -56,7 +56,7 @@ pub(super) fn limit_range(range: &mut Object) {
     }
 }
 
-/// Adds what is not there yet.
+/// Adds missing fields.
 fn add(to: &mut Object, from: &Object) {
     for (name, value) in from {
         to.entry(name.clone()).or_insert_with(|| value.clone());
@@ -120,7 +120,7 @@ fn scopes(object: &mut Object, rules: &str) {
     }
 }
 
-/// Policies and their bindings.
+/// Admission policies and their bindings.
 pub(super) fn admission_policy(policy: &mut Object) {
     let Some(spec) = child(policy, "spec") else { return };
     let is_binding = spec.contains_key("policyName");

@@ -1,4 +1,4 @@
-//! Pods, and templates of pods.
+//! Pods and pod templates.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::fill::{Object, absent, child, each, empty, made, quantities, text};
 use super::{container, volume};
 use crate::Quantity;
 
-/// A pod has defaults that a template of pods does not.
+/// A pod has defaults that a pod template lacks.
 pub(super) fn pod(pod: &mut Object) {
     if let Some(status) = child(pod, "status") {
         pod_ips(status);
@@ -34,7 +34,7 @@ pub(super) fn pod(pod: &mut Object) {
     }
 }
 
-/// The first of a pod's addresses is told twice.
+/// Sets `podIP` from the first of `podIPs`, or the reverse.
 fn pod_ips(status: &mut Object) {
     let first = status.get("podIPs").and_then(|ips| ips.pointer("/0/ip")).cloned();
     match first {
@@ -47,7 +47,7 @@ fn pod_ips(status: &mut Object) {
     }
 }
 
-/// A template in a field of another object.
+/// A pod template in a field of another object.
 pub(super) fn template(object: &mut Object, field: &str) {
     if let Some(template) = child(object, field) {
         spec(made(template, "spec"));
@@ -71,7 +71,7 @@ fn spec(spec: &mut Object) {
     service_account(spec);
 }
 
-/// The account has two names, an old one and a new one, which counts.
+/// `serviceAccount` is deprecated; `serviceAccountName` takes precedence.
 fn service_account(spec: &mut Object) {
     let text = |spec: &Object, field: &str| text(spec, field).to_owned();
     let (new, old) = (text(spec, "serviceAccountName"), text(spec, "serviceAccount"));
@@ -82,7 +82,8 @@ fn service_account(spec: &mut Object) {
     }
 }
 
-/// What a pod as a whole may use is what it asks for as a whole, unless it or its containers say otherwise.
+/// Sets the requests of a whole pod with limits. They default to the sum of its containers' requests, then to its
+/// limits.
 fn pod_requests(spec: &mut Object) {
     let Some(resources) = spec.get("resources").and_then(Value::as_object) else { return };
     let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { return };
@@ -105,13 +106,13 @@ fn pod_requests(spec: &mut Object) {
     }
 }
 
-/// The sum of what the containers ask for.
+/// The sum of the containers' requests.
 fn requested_by_containers(spec: &Object) -> Object {
     let containers = spec.get("containers").and_then(Value::as_array).into_iter().flatten();
     let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
     for requests in containers.filter_map(|container| container.pointer("/resources/requests")?.as_object()) {
         for (name, value) in requests {
-            // What is no quantity, or a negative one, is refused later.
+            // Validation refuses invalid and negative quantities later.
             let Ok(quantity) = Quantity::from_value(value) else { continue };
             let sum = sums.get(name).map_or(Some(quantity.clone()), |sum| sum.plus(&quantity));
             sums.insert(name.clone(), sum.unwrap_or(quantity));

@@ -1,4 +1,4 @@
-//! Services, and what leads traffic to pods.
+//! Services and other kinds of networking.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Volumes, and claims of them.
+//! Volumes and persistent volume claims.
 
 use serde_json::json;
 
@@ -49,7 +49,7 @@ fn downward_items(downward: &mut Object) {
     }
 }
 
-/// What volumes of pods and persistent volumes have in common.
+/// Defaults shared by volumes of pods and persistent volumes.
 fn source(source: &mut Object) {
     if let Some(path) = child(source, "hostPath") {
         absent(path, "type", "");
@@ -117,7 +117,7 @@ pub(super) fn csi_driver(driver: &mut Object) {
     absent(spec, "seLinuxMount", false);
 }
 
-/// The inline volume of an attachment is a persistent volume's.
+/// The inline volume of an attachment has the defaults of a persistent volume.
 pub(super) fn attachment(attachment: &mut Object) {
     let source = child(attachment, "spec").and_then(|spec| child(spec, "source"));
     if let Some(spec) = source.and_then(|source| child(source, "inlineVolumeSpec")) {
@@ -125,7 +125,7 @@ pub(super) fn attachment(attachment: &mut Object) {
     }
 }
 
-/// Claims that a stateful set makes for each of its pods.
+/// The claim templates of a stateful set.
 pub(super) fn claim_templates(spec: &mut Object) {
     for template in each(spec, "volumeClaimTemplates") {
         claim(template);

@@ -1,4 +1,4 @@
-//! Kinds that make pods.
+//! Workload kinds.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn daemon_set(set: &mut Object) {
         absent(rolling, "maxSurge", 0);
     }
     absent(spec, "revisionHistoryLimit", 10);
-    // What remains of a field of the first version.
+    // An annotation holds a field of the first version.
     let annotations = made(made(set, "metadata"), "annotations");
     absent(annotations, "deprecated.daemonset.template.generation", "0");
 }
@@ -64,7 +64,7 @@ pub(super) fn replica_set(set: &mut Object) {
     absent(spec, "replicas", 1);
 }
 
-/// The oldest of them takes its selector and its labels from the template.
+/// A replication controller takes its selector and its labels from the template.
 pub(super) fn replication_controller(controller: &mut Object) {
     let spec = made(controller, "spec");
     pod::template(spec, "template");
@@ -84,7 +84,7 @@ pub(super) fn job(job: &mut Object) {
     absent_job_fields(made(job, "spec"));
 }
 
-/// What only a job by itself has by default, and not one in the template of a cron job.
+/// Defaults of a job that the template of a cron job lacks.
 fn absent_job_fields(spec: &mut Object) {
     let is_set = |spec: &Object, field: &str| spec.get(field).is_some_and(|value| !value.is_null());
     if !is_set(spec, "completions") && !is_set(spec, "parallelism") {
@@ -119,7 +119,7 @@ pub(super) fn cron_job(job: &mut Object) {
     absent(spec, "failedJobsHistoryLimit", 1);
 }
 
-/// The labels of the template, if it has any.
+/// The labels of the template, if any.
 fn labels(spec: &Object) -> Option<Value> {
     let labels = spec.get("template")?.pointer("/metadata/labels")?;
     (labels.is_object() && *labels != json!({})).then(|| labels.clone())

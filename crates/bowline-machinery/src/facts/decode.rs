@@ -1,5 +1,5 @@
-//! What decoding into a Go type and encoding it again does to JSON, done in place. Owns structs, lists, maps and
-//! scalars; the types that read themselves in Go are in `special.rs`.
+//! Decodes JSON into a Go type and encodes it again, in place. Owns structs, lists, maps and scalars. Types with their
+//! own unmarshalling code in Go are in `special.rs`.
 
 use std::ops::RangeInclusive;
 
@@ -14,31 +14,30 @@ use super::place::Place;
 use super::slot::Slot;
 use super::{DecodeError, Normalised, UnknownFields};
 
-/// As many unknown fields as Kubernetes reports.
+/// Maximum number of reported unknown fields, as in Kubernetes.
 const UNKNOWN_LIMIT: usize = 100;
 
-/// How long the texts about them may become: each has the whole way there in it.
+/// Maximum bytes of all reports of unknown fields, as each contains the full path.
 const UNKNOWN_TEXT_LIMIT: usize = 1 << 20;
 
 pub(super) const INT32: RangeInclusive<i64> = -0x8000_0000..=0x7fff_ffff;
 
 impl TypeRef {
-    /// Makes of an object what a kube-apiserver makes of it by decoding it into the Go type of its kind and encoding
-    /// it again, without defaults.
+    /// Decodes an object into the Go type of its kind and encodes it again, as kube-apiserver does, without defaults.
     ///
-    /// - Fields that the type does not have are dropped. Names are case-sensitive.
-    /// - Fields that Go leaves out when they are empty are dropped when they are empty; fields that it always writes
-    ///   are there: `status: {}`, `containers: null`. What is explicitly empty behind a pointer stays.
-    /// - null is as if nothing had been said. So are empty lists and maps, since what is kept in protobuf cannot tell
-    ///   them apart; they stay as they are in the kinds that are kept in JSON. For the same reason an object within
-    ///   another, in a stateful set's claim templates, loses its apiVersion and kind.
+    /// - Unknown fields are dropped. Names are case-sensitive.
+    /// - Fields that Go omits when empty are dropped when empty. Fields that Go always writes are present: `status:
+    ///   {}`, `containers: null`. An explicit empty value behind a pointer stays.
+    /// - A null counts as absent. So do empty lists and maps in kinds that are stored as protobuf, which cannot
+    ///   distinguish them; kinds that are stored as JSON keep them. For the same reason an object within another, in a
+    ///   stateful set's claim templates, loses its apiVersion and kind.
     /// - Quantities, times, binary data and floating point numbers are written in Go's canonical way.
     ///
-    /// What the type of `serde_json::Value` cannot show is not seen: duplicate fields, and how a number was spelled.
+    /// Duplicate fields and the spelling of numbers are not visible in a `serde_json::Value`.
     ///
     /// # Errors
-    /// What cannot be decoded, in Go's words. If there is more than one such place it is the first in the order of the
-    /// object's keys, which need not be the order of the request's text.
+    /// The first value that cannot be decoded, in Go's words. First is by the order of the object's keys, which may
+    /// differ from the order in the request's text.
     pub fn normalise(self, object: Value, unknown_fields: UnknownFields) -> Result<Normalised, DecodeError> {
         let mut decoder = Decoder {
             unknown: Vec::new(),
@@ -61,17 +60,17 @@ impl TypeRef {
 #[derive(Debug)]
 pub(super) struct Decoder {
     unknown: Vec<String>,
-    /// The length of the texts about unknown fields.
+    /// Bytes of all reports of unknown fields.
     unknown_text: usize,
     /// Unknown fields are reported while this is zero.
     mute: usize,
-    /// Whether an empty list or map is told from none.
+    /// Whether an empty list or map differs from an absent one.
     keeps_empty: bool,
-    /// How many types that read themselves the decoder is in.
+    /// The number of enclosing types with their own unmarshalling code.
     inside: usize,
-    /// The first error after which Go's decoder goes on.
+    /// The first error after which Go's decoder continues.
     saved: Option<DecodeError>,
-    /// The error at which Go's decoder stops. It goes before a saved one.
+    /// The error at which Go's decoder stops. It takes precedence over a saved one.
     fatal: Option<DecodeError>,
 }
 
@@ -190,7 +189,7 @@ impl Decoder {
         !is_left_out
     }
 
-    /// Whether protobuf has no place for the field: apiVersion and kind of an object within another.
+    /// Whether protobuf drops the field: apiVersion and kind of an object within another.
     fn is_lost(&self, field: &Field, place: &Place<'_>) -> bool {
         !self.keeps_empty
             && field.embedded == "TypeMeta"
@@ -236,12 +235,13 @@ impl Decoder {
         }
     }
 
-    /// Something else than what the type takes is here.
+    /// Reports a value of another type than expected.
     pub(super) fn mismatch(&mut self, found: &Value, place: &Place<'_>, text: &str) {
         self.save(DecodeError::of_type(go_kind(found), place, text));
     }
 
-    /// Notes an error after which Go's decoder goes on. Out of a type that reads itself it comes as one that stops it.
+    /// Records an error after which Go's decoder continues. Inside a type with its own unmarshalling code it stops the
+    /// decoder.
     pub(super) fn save(&mut self, error: DecodeError) {
         if self.inside > 0 {
             self.stop(error);
@@ -250,14 +250,14 @@ impl Decoder {
         }
     }
 
-    /// Notes an error at which Go's decoder stops.
+    /// Records an error at which Go's decoder stops.
     pub(super) fn stop(&mut self, error: DecodeError) {
         if self.fatal.is_none() {
             self.fatal = Some(error);
         }
     }
 
-    /// Decodes as a type does that reads itself: nobody hears of the fields that are unknown in there.
+    /// Decodes a type with its own unmarshalling code: unknown fields inside are not reported.
     pub(super) fn inside(&mut self, decode: impl FnOnce(&mut Self)) {
         self.mute += 1;
         self.inside += 1;

@@ -1,4 +1,4 @@
-//! Why JSON cannot be decoded into a Go type, in Go's words.
+//! Errors of decoding JSON into a Go type, in Go's words.
 
 use std::fmt;
 
@@ -6,32 +6,32 @@ use super::place::Place;
 use crate::QuantityError;
 use crate::quote::quoted;
 
-/// Why an object cannot be decoded into the Go type of its kind.
+/// An object cannot be decoded into the Go type of its kind.
 ///
-/// Its text is what Go's decoder says. kube-apiserver puts `Deployment in version "v1" cannot be handled as a
-/// Deployment: ` before it and answers 400.
+/// Prints the message of Go's decoder. kube-apiserver puts `Deployment in version "v1" cannot be handled as a
+/// Deployment: ` before it and responds with 400.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The JSON is of another type than the field, or a number does not fit.
+    /// The JSON has another type than the field, or a number does not fit.
     Type {
-        /// What there is, `string` or `number 3000000000`.
+        /// The value found, `string` or `number 3000000000`.
         found: String,
-        /// The struct and its field with the way there; `None` if it is the object itself.
+        /// The struct and the path of its field; `None` for the object itself.
         field: Option<(&'static str, String)>,
-        /// What Go calls the type that there should be.
+        /// Go's name for the expected type.
         expected: String,
     },
     /// Binary data is not base64.
     Base64 {
-        /// The first byte that is wrong.
+        /// The position of the first wrong byte.
         at: usize,
     },
     /// A text is not a time.
     Time(String),
     /// A quantity is malformed.
     Quantity(QuantityError),
-    /// A JSON schema or a boolean was expected.
+    /// The value is neither a JSON schema nor a boolean.
     SchemaOrBool,
 }
 
@@ -63,12 +63,12 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
-/// The parts of Go's text about a time that cannot be parsed.
-pub(super) fn time_error(text: &str, told: &str) -> DecodeError {
-    DecodeError::Time(format!("parsing time {}{told}", quoted(text)))
+/// The parts of Go's message for an invalid time.
+pub(super) fn time_error(text: &str, detail: &str) -> DecodeError {
+    DecodeError::Time(format!("parsing time {}{detail}", quoted(text)))
 }
 
-/// `[]v1.Container` of `[]core/v1.Container`: Go's error texts know packages, not their paths.
+/// `[]v1.Container` of `[]core/v1.Container`: Go's messages contain package names without their path.
 fn without_directories(name: &str) -> String {
     let mut short = String::with_capacity(name.len());
     let mut word = 0;

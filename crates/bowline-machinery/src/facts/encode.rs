@@ -1,10 +1,10 @@
-//! What Go's encoder, and protobuf, write for values that are zero, empty or absent.
+//! The output of Go's encoder, and of protobuf, for values that are zero, empty or absent.
 
 use serde_json::{Number, Value};
 
 use super::go_type::{Field, GoType, Shape};
 
-/// A list or binary data that is the value of a map is never absent in protobuf.
+/// In protobuf, a list or binary data that is the value of a map is never absent.
 pub(super) fn present(value: &mut Value, shape: &Shape) {
     match shape {
         Shape::Bytes if value.is_null() => *value = Value::String(String::new()),
@@ -13,7 +13,7 @@ pub(super) fn present(value: &mut Value, shape: &Shape) {
     }
 }
 
-/// What Go's encoder writes for a field that is always written, if nothing was said about it.
+/// The output of Go's encoder for a field that is always written, if it is absent.
 pub(super) fn zero_of(field: &Field) -> Value {
     if field.pointer { Value::Null } else { zero(&field.go_type) }
 }

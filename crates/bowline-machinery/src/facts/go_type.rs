@@ -1,4 +1,4 @@
-//! Go's types as far as JSON shows them. Owns the reading of a type's line in the table.
+//! Go's types, limited to their JSON encoding. Owns the parsing of a type's line in the table.
 
 use std::fmt;
 
@@ -14,25 +14,25 @@ impl TypeRef {
         Self(slot)
     }
 
-    /// The name, with as much of Go's package as tells it apart: `core/v1.PodSpec`.
+    /// The name with the last parts of Go's package path: `core/v1.PodSpec`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.0.name()
     }
 
-    /// The fields in Go's order, those of embedded structs among them. None if it is no struct.
+    /// The fields in Go's order, including those of embedded structs. Empty if the type is not a struct.
     #[must_use]
     pub fn fields(self) -> &'static [Field] {
         self.0.fields().in_order()
     }
 
-    /// The field of that name in JSON.
+    /// The field with this JSON name.
     #[must_use]
     pub fn field(self, name: &str) -> Option<&'static Field> {
         self.0.fields().find(name)
     }
 
-    /// Whether kube-apiserver keeps the objects in JSON. All others are kept in protobuf.
+    /// Whether kube-apiserver stores the objects as JSON. All others are stored as protobuf.
     pub(super) fn is_kept_in_json(self) -> bool {
         self.0.name().starts_with("apiextensions/") || self.0.name().starts_with("apiregistration/")
     }
@@ -90,25 +90,25 @@ impl Field {
         self.name
     }
 
-    /// The type, as the table has it: `[]core/v1.Container`.
+    /// The type in the table's notation: `[]core/v1.Container`.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         self.go_type.text
     }
 
-    /// Whether Go tells an absent value from an empty one.
+    /// Whether Go distinguishes an absent value from an empty one.
     #[must_use]
     pub fn is_pointer(&self) -> bool {
         self.pointer
     }
 
-    /// Whether it is a list. Binary data is none.
+    /// Whether it is a list. Binary data is not.
     #[must_use]
     pub fn is_list(&self) -> bool {
         matches!(self.go_type.shape, Shape::List(_))
     }
 
-    /// The struct that the field is, or that the elements of its list or map are.
+    /// The struct type of the field, or of the elements of its list or map.
     #[must_use]
     pub fn structure(&self) -> Option<TypeRef> {
         let mut shape = &self.go_type.shape;
@@ -121,8 +121,8 @@ impl Field {
         }
     }
 
-    /// The numbers on the way to the field in a protobuf body: more than one if it is in an embedded message there,
-    /// none if it is not there.
+    /// The numbers on the path to the field in a protobuf body: several if the field is in an embedded message, none if
+    /// protobuf lacks it.
     pub fn protobuf_numbers(&self) -> impl Iterator<Item = u32> {
         self.numbers.split('.').filter_map(|number| number.parse().ok())
     }
@@ -133,13 +133,13 @@ impl Field {
         strategies.split(',').filter(|strategy| !strategy.is_empty())
     }
 
-    /// The field that tells the elements of the list apart in a strategic merge patch.
+    /// The field that identifies the elements of the list in a strategic merge patch.
     #[must_use]
     pub fn patch_merge_key(&self) -> Option<&'static str> {
         self.patch.split_once('@').map(|(_, key)| key).filter(|key| !key.is_empty())
     }
 
-    /// Whether Go's encoder writes the field even if nothing was ever said about it.
+    /// Whether Go's encoder writes the field even if it is absent.
     pub(super) fn is_always_written(&self) -> bool {
         if self.pointer {
             return !self.omit_empty;
@@ -148,10 +148,10 @@ impl Field {
     }
 }
 
-/// A type and what Go calls it.
+/// A type and Go's name for it.
 #[derive(Debug)]
 pub(super) struct GoType {
-    /// As the table has it; what follows the last slash of a package is what Go calls it.
+    /// The table's notation; Go's name is the part after the last slash of the package.
     pub(super) text: &'static str,
     pub(super) shape: Shape,
 }
@@ -164,7 +164,7 @@ pub(super) enum Shape {
     Int64,
     Float,
     Bytes,
-    /// Whatever JSON there is, kept as it is.
+    /// Any JSON, kept unchanged.
     Raw,
     /// A value behind an interface: empty if it is null.
     Any,
@@ -172,7 +172,7 @@ pub(super) enum Shape {
     IntOrString,
     Time,
     MicroTime,
-    /// Of the type of JSON schemas, as are the next two.
+    /// Part of the type of JSON schemas, as are the next two.
     SchemaOrBool(&'static Slot),
     SchemaOrArray(&'static Slot),
     SchemaOrStrings(&'static Slot),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_tell_how_they_are_patched() {
+    fn fields_have_patch_strategies_and_merge_keys() {
         let volumes = field("Pod", &["spec", "volumes"]);
         assert!(volumes.is_list());
         assert_eq!(volumes.patch_strategies().collect::<Vec<_>>(), ["merge", "retainKeys"]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_tell_their_place_in_protobuf() {
+    fn fields_have_protobuf_numbers() {
         let numbers = |field: &Field| field.protobuf_numbers().collect::<Vec<_>>();
         assert_eq!(numbers(field("Pod", &["spec"])), [2]);
         assert_eq!(numbers(field("Pod", &["spec", "volumes", "emptyDir"])), [2, 2]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_begin_alike_are_told_apart() {
+    fn fields_with_the_same_prefix_are_distinguished() {
         let spec = field("Pod", &["spec"]).structure().unwrap();
         for name in
             ["serviceAccount", "serviceAccountName", "host", "hostname", "hostNetwork", "hostnameOverride"]

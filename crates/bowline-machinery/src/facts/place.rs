@@ -1,11 +1,11 @@
-//! Where in an object the decoder is, for the texts of errors. Costs nothing until one is written.
+//! The decoder's position in an object, for error messages. A path is built only for an error.
 
 use std::fmt::Write;
 
 use super::go_type::Field;
 use crate::quote::quoted;
 
-/// A step on the way from the root of an object, and the steps before it.
+/// A step on the path from the root of an object, and the steps before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'a> {
     Root,
@@ -13,12 +13,12 @@ pub(super) enum Place<'a> {
     Field(&'a Place<'a>, &'static str, &'a Field),
     Index(&'a Place<'a>, usize),
     Key(&'a Place<'a>, &'a str),
-    /// Into a type that decodes itself. Go's errors from there on still name the struct outside.
+    /// Into a type that decodes itself. Go's errors inside it still name the outer struct.
     Inside(&'a Place<'a>),
 }
 
 impl<'a> Place<'a> {
-    /// The place of a field that the struct here does not have, as Kubernetes' strict decoder tells it.
+    /// The path of a field that this struct does not have, as Kubernetes' strict decoder prints it.
     pub(super) fn unknown(&self, field: &str) -> String {
         let mut path = self.strict_path();
         if !path.is_empty() {
@@ -28,8 +28,8 @@ impl<'a> Place<'a> {
         format!("unknown field {}", quoted(&path))
     }
 
-    /// The innermost struct and the fields down to here, with a dot between them, as the errors of Go's decoder tell
-    /// it: without indexes and keys, and with the names of embedded structs. `None` at the root.
+    /// The innermost struct and the path of fields down to here, joined by dots, as Go's decoder prints them: without
+    /// indexes and keys, with the names of embedded structs. `None` at the root.
     pub(super) fn go_field(&self) -> Option<(&'static str, String)> {
         let mut structure = None;
         let mut path = String::new();

@@ -1,8 +1,8 @@
-//! A resource and its subresources, as discovery tells them. Owns the reading of their lines in the table.
+//! A resource and its subresources, as in discovery documents. Owns the parsing of their lines in the table.
 
 use super::table::malformed;
 
-/// What discovery tells about a resource.
+/// Discovery's data about a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceFacts {
@@ -12,23 +12,23 @@ pub struct ResourceFacts {
     pub version: &'static str,
     /// The name in paths, `deployments`.
     pub resource: &'static str,
-    /// The name of one, `deployment`.
+    /// The singular name, `deployment`.
     pub singular: &'static str,
     /// The kind of its objects, of the same group and version.
     pub kind: &'static str,
     /// Whether its objects live in namespaces.
     pub namespaced: bool,
-    /// What kubectl also understands, `deploy`.
+    /// The short names that kubectl accepts, `deploy`.
     pub short_names: Vec<&'static str>,
     /// The groups of resources that it belongs to, `all`.
     pub categories: Vec<&'static str>,
-    /// What can be done with it, in alphabetical order.
+    /// The verbs, in alphabetical order.
     pub verbs: Vec<&'static str>,
     /// Its subresources, in alphabetical order.
     pub subresources: Vec<SubresourceFacts>,
 }
 
-/// What discovery tells about a subresource.
+/// Discovery's data about a subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubresourceFacts {
@@ -40,7 +40,7 @@ pub struct SubresourceFacts {
     pub version: &'static str,
     /// The kind of its objects.
     pub kind: &'static str,
-    /// What can be done with it, in alphabetical order.
+    /// The verbs, in alphabetical order.
     pub verbs: Vec<&'static str>,
 }
 

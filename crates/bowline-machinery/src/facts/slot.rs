@@ -1,11 +1,11 @@
-//! The named types of the table, and finding a struct's field by its name.
+//! The named types of the table, and the lookup of a struct's field by name.
 
 use std::fmt;
 use std::sync::OnceLock;
 
 use super::go_type::Field;
 
-/// A named type's line in the table, read when it is needed.
+/// A named type's line in the table, parsed when it is needed.
 pub(super) struct Slot {
     name: &'static str,
     body: &'static str,
@@ -25,7 +25,7 @@ impl Slot {
         self.fields.get_or_init(|| Fields::read(self.body))
     }
 
-    /// What stands behind the name.
+    /// The text after the name.
     pub(super) fn body(&self) -> &'static str {
         self.body
     }
@@ -36,7 +36,7 @@ impl Slot {
 }
 
 impl fmt::Debug for Slot {
-    /// By name alone: types hold each other in circles.
+    /// Prints the name only, since types can refer to each other in cycles.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Slot").field(&self.name).finish()
     }
@@ -45,9 +45,9 @@ impl fmt::Debug for Slot {
 #[derive(Debug)]
 pub(super) struct Fields {
     in_order: Vec<Field>,
-    /// The beginnings of their names and their places in `in_order`, sorted by name.
+    /// The prefixes of their names and their indexes in `in_order`, sorted by name.
     by_name: Vec<(u64, usize)>,
-    /// The places of those that are always written.
+    /// The indexes of those that are always written.
     always_written: Vec<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Fields {
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&Field> {
-        // Comparing numbers is several times as fast as comparing texts, and few fields begin alike.
+        // Comparing numbers is several times faster than comparing texts, and few fields share a prefix.
         let beginning = beginning(name);
         let first = self.by_name.partition_point(|&(known, _)| known < beginning);
         let alike = self.by_name[first..].iter().take_while(|&&(known, _)| known == beginning);
@@ -78,7 +78,7 @@ impl Fields {
     }
 }
 
-/// The first eight bytes of a name as a number that sorts as they do.
+/// The first eight bytes of a name as a number with the same order.
 fn beginning(name: &str) -> u64 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(name.bytes()) {

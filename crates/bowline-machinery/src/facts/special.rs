@@ -1,4 +1,4 @@
-//! The types that read and write their JSON themselves in Go.
+//! Types with their own JSON code in Go.
 
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ impl Decoder {
                     decoder.structure(schema, item, schema.name(), &Place::Index(&place, index));
                 }
             }
-            // Anything else is passed over.
+            // Any other value is ignored.
             other => *other = Value::Null,
         });
     }

@@ -1,4 +1,4 @@
-//! The generated table: where its sections are, and finding things in it.
+//! The generated table: its sections, and lookups in it.
 //!
 //! `kinds.txt` is a comment and three sections, with an empty line between them:
 //!
@@ -18,10 +18,10 @@ use super::slot::Slot;
 
 const TEXT: &str = include_str!("kinds.txt");
 
-/// The group under which the kinds are kept that every group has.
+/// The group under which kinds of every group are stored.
 const EVERYWHERE: (&str, &str) = ("meta.k8s.io", "v1");
 
-/// The one table. It never changes, so that it is not state.
+/// The one table. It never changes, so that it is not global state.
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::read(TEXT));
 
 pub(super) fn table() -> &'static Table {
@@ -71,13 +71,13 @@ impl Table {
         self.slot(name).map(TypeRef::new)
     }
 
-    /// The type of a name as the table has them.
+    /// The type with a name in the table's notation.
     pub(super) fn slot(&'static self, name: &str) -> Option<&'static Slot> {
         self.types.binary_search_by(|slot| slot.name().cmp(name)).ok().map(|at| &self.types[at])
     }
 
     fn type_name(&self, group: &str, version: &str, kind: &str) -> Option<&'static str> {
-        // Compares as `group/version` would, without making one.
+        // Compares like `group/version`, without allocating it.
         let wanted = [group, if group.is_empty() { "" } else { "/" }, version];
         let wanted = || wanted.iter().flat_map(|part| part.bytes());
         let found = self.kinds.binary_search_by(|known| {
@@ -87,7 +87,7 @@ impl Table {
     }
 }
 
-/// The generator and the reader do not agree, which a test would have shown.
+/// Generator and parser disagree, which the tests detect.
 pub(super) fn malformed(part: &str) -> ! {
     panic!("kinds.txt is malformed at {part:?}: run `cargo xtask facts`")
 }

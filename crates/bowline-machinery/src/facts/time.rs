@@ -5,27 +5,27 @@ use super::decode_error::time_error;
 use crate::calendar::{date, days_in_month, days_since_1970};
 use crate::quote::quoted;
 
-/// How exactly a time is written.
+/// The precision of a written time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Precision {
     /// Whole seconds; a fraction is read and dropped.
     Seconds,
-    /// Six digits, which have to be there.
+    /// Six digits, all required.
     Micros,
 }
 
-/// What Go writes for a time that it has read.
+/// Go's output for a time that it has parsed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// The same.
+    /// The same text.
     AsRead,
-    /// Another text for it, in UTC.
+    /// Another text for the same time, in UTC.
     Otherwise(String),
-    /// Nothing: the first instant of the year 1 is Go's way to say that there is no time.
+    /// Nothing: in Go the first instant of the year 1 means that the time is unset.
     Nothing,
 }
 
-/// Reads a time as Go does.
+/// Parses a time as Go does.
 pub(super) fn written(text: &str, precision: Precision) -> Result<Written, DecodeError> {
     let Instant { seconds, nanos } = Reader { text, rest: text, precision }.read()?;
     if seconds == YEAR_ONE && nanos == 0 {
@@ -46,7 +46,7 @@ pub(super) fn written(text: &str, precision: Precision) -> Result<Written, Decod
     }))
 }
 
-/// Whether a text that is a time is in UTC and as precise as it has to be. Its length tells all the rest.
+/// Whether a valid time is in UTC and has the required precision. Its length decides the rest.
 fn is_canonical(text: &[u8], precision: Precision) -> bool {
     match precision {
         Precision::Seconds => text.len() == 20 && text.ends_with(b"Z"),
@@ -62,7 +62,7 @@ struct Instant {
     nanos: u32,
 }
 
-/// Goes through a text as Go's `time.Parse` goes through its layout, so that it finds the same place wrong.
+/// Parses a text in the steps of Go's `time.Parse`, so that the error names the same part.
 struct Reader<'a> {
     text: &'a str,
     rest: &'a str,
@@ -88,10 +88,10 @@ impl Reader<'_> {
         };
         let offset = self.zone()?;
         if !self.rest.is_empty() {
-            return Err(self.told(&format!(": extra text: {}", quoted(self.rest))));
+            return Err(self.error(&format!(": extra text: {}", quoted(self.rest))));
         }
         if day < 1 || day > days_in_month(year, month) {
-            return Err(self.told(": day out of range"));
+            return Err(self.error(": day out of range"));
         }
         let seconds =
             days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
@@ -112,12 +112,12 @@ impl Reader<'_> {
     ) -> Result<i64, DecodeError> {
         let (number, length) = match (self.digits(2), self.digits(1)) {
             (Some(number), _) => (number, 2),
-            // Go takes an hour of one digit.
+            // Go accepts an hour of one digit.
             (None, Some(number)) if layout == "15" => (number, 1),
             _ => return Err(self.cannot(layout)),
         };
         self.advance(length);
-        if range.contains(&number) { Ok(number) } else { Err(self.told(&format!(": {name} out of range"))) }
+        if range.contains(&number) { Ok(number) } else { Err(self.error(&format!(": {name} out of range"))) }
     }
 
     fn literal(&mut self, literal: &str) -> Result<(), DecodeError> {
@@ -145,7 +145,7 @@ impl Reader<'_> {
         Ok(micros * 1000)
     }
 
-    /// Seconds east of Greenwich.
+    /// The offset from UTC in seconds, positive to the east.
     fn zone(&mut self) -> Result<i64, DecodeError> {
         const LAYOUT: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix('Z') {
@@ -164,27 +164,27 @@ impl Reader<'_> {
         };
         self.advance(6);
         if hours > 24 {
-            return Err(self.told(": time zone offset hour out of range"));
+            return Err(self.error(": time zone offset hour out of range"));
         }
         if minutes > 60 {
-            return Err(self.told(": time zone offset minute out of range"));
+            return Err(self.error(": time zone offset minute out of range"));
         }
         Ok(sign * (hours * 3600 + minutes * 60))
     }
 
-    /// The number that the next so many characters are, if they are all digits.
+    /// The number formed by the next `count` characters, if all are digits.
     fn digits(&self, count: usize) -> Option<i64> {
         let digits = self.rest.get(..count)?;
         if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
     }
 
-    /// Past so many characters that are known to be ASCII.
+    /// Skips `count` characters that are known to be ASCII.
     fn advance(&mut self, count: usize) {
         self.rest = &self.rest[count..];
     }
 
-    fn told(&self, told: &str) -> DecodeError {
-        time_error(self.text, told)
+    fn error(&self, detail: &str) -> DecodeError {
+        time_error(self.text, detail)
     }
 
     fn cannot(&self, element: &str) -> DecodeError {
@@ -192,7 +192,7 @@ impl Reader<'_> {
             Precision::Seconds => "2006-01-02T15:04:05Z07:00",
             Precision::Micros => "2006-01-02T15:04:05.000000Z07:00",
         };
-        self.told(&format!(" as \"{layout}\": cannot parse {} as \"{element}\"", quoted(self.rest)))
+        self.error(&format!(" as \"{layout}\": cannot parse {} as \"{element}\"", quoted(self.rest)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with one field.
+//! Errors of single fields.
 
 use std::fmt;
 
@@ -8,34 +8,35 @@ use super::FieldPath;
 use crate::quote::quoted;
 use crate::{StatusCause, go_text};
 
-/// One thing that is wrong with one field. Its text, and its form as a [`StatusCause`], are those of Kubernetes.
+/// One error of one field. Its text, and its form as a [`StatusCause`], are those of Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct FieldError {
-    /// What is wrong.
+    /// The type of the error.
     pub kind: FieldErrorKind,
-    /// Where.
+    /// The path of the field.
     pub path: FieldPath,
-    /// The value that was found; `Null` where none is shown.
+    /// The value found; `Null` where none is printed.
     pub value: Value,
-    /// What would have been right.
+    /// The expected value, or the violated rule.
     pub detail: String,
-    /// How the value is shown, where its own order of fields would not be that of Go's struct.
+    /// The printed value, where Go's struct prints its fields in another order.
     shown: Option<String>,
 }
 
-/// What can be wrong with a field.
+/// The type of a field error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FieldErrorKind {
-    /// A value that refers to something that is not there.
+    /// A value that refers to a missing object.
     NotFound,
     /// A value that is missing.
     Required,
-    /// A value that something else has already.
+    /// A value that occurs twice.
     Duplicate,
     /// A value of the right type that is not allowed.
     Invalid,
-    /// A value that is not one of those that are allowed.
+    /// A value outside of the allowed set.
     NotSupported,
     /// A field that may not be set or changed.
     Forbidden,
@@ -45,7 +46,7 @@ pub enum FieldErrorKind {
     TooMany,
     /// A value of the wrong type.
     TypeInvalid,
-    /// Something that is the server's fault.
+    /// An internal error of the server.
     Internal,
 }
 
@@ -88,7 +89,7 @@ impl FieldError {
         Self::new(FieldErrorKind::Invalid, path, value, detail)
     }
 
-    /// `path: Invalid value: shown: detail`, for an object whose fields stand in another order in Go than here.
+    /// `path: Invalid value: shown: detail`, for an object whose fields Go prints in another order.
     pub fn invalid_shown(
         path: &FieldPath,
         value: impl Into<Value>,
@@ -119,7 +120,7 @@ impl FieldError {
         Self::new(FieldErrorKind::Duplicate, path, value, "")
     }
 
-    /// `path: Duplicate value: shown`, for an object whose fields stand in another order in Go than here.
+    /// `path: Duplicate value: shown`, for an object whose fields Go prints in another order.
     pub fn duplicate_shown(path: &FieldPath, shown: impl Into<String>) -> Self {
         let error = Self::new(FieldErrorKind::Duplicate, path, Value::Null, "");
         Self { shown: Some(shown.into()), ..error }
@@ -141,7 +142,7 @@ impl FieldError {
         Self::new(FieldErrorKind::NotSupported, path, value, detail)
     }
 
-    /// `path: Unsupported value: shown: supported values: "a", "b"`, for an object of Go's.
+    /// `path: Unsupported value: shown: supported values: "a", "b"`, for a value that Go prints as a struct.
     pub fn not_supported_shown(path: &FieldPath, shown: impl Into<String>, supported: &[&str]) -> Self {
         Self { shown: Some(shown.into()), ..Self::not_supported(path, Value::Null, supported) }
     }
@@ -169,7 +170,7 @@ impl FieldError {
         Self { kind, path: path.clone(), value: value.into(), detail: detail.into(), shown: None }
     }
 
-    /// What stands behind the path: kind, value, detail.
+    /// The text after the path: kind, value, detail.
     #[must_use]
     pub fn body(&self) -> String {
         let text = self.kind.text();

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The path of a field inside an object, as Kubernetes prints it: `spec.containers[0].env[NAME]`.
 ///
-/// Cheap to extend, so that validation can walk down an object and name every place it comes by.
+/// Cheap to extend, so that validation can build a path for every field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath(String);
 
@@ -45,7 +45,7 @@ impl FieldPath {
         self.with(&["[", key, "]"])
     }
 
-    /// Joined by hand: validation makes many paths, and hardly ever prints one.
+    /// Joins parts without `format!`: validation makes many paths and rarely prints one.
     fn with(&self, parts: &[&str]) -> Self {
         let mut text =
             String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());

@@ -1,8 +1,8 @@
-//! How deep values are nested, measured without recursion: it is asked of values before anything walks them.
+//! The nesting depth of values, measured without recursion, before recursive code handles them.
 
 use serde_json::Value;
 
-/// Whether objects and lists are nested at most this many levels deep. A scalar has none.
+/// Whether objects and lists are nested at most this many levels deep. A scalar has depth zero.
 pub(crate) fn is_nested_within(value: &Value, levels: usize) -> bool {
     let is_container = |value: &&Value| value.is_object() || value.is_array();
     let mut level: Vec<&Value> = Some(value).into_iter().filter(is_container).collect();
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_those_of_objects_and_lists() {
+    fn objects_and_lists_count_as_levels() {
         let rows =
             [(json!(1), 0), (json!([]), 1), (json!({"a": 1, "b": [{}]}), 3), (json!([1, {"a": []}, []]), 3)];
         for (value, levels) in rows {

@@ -1,4 +1,4 @@
-//! In which order a text names its fields, which a [`Value`](serde_json::Value) does not remember.
+//! The order of fields in a JSON text, which a [`Value`](serde_json::Value) does not keep.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,13 +7,13 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 
 use super::{MAX_PATHS, Place};
 
-/// Puts paths of fields (`spec.containers[0].name`) in the order in which a text has them. Paths that are not in it come
-/// last. A text with very long paths may be left half done.
-pub fn sort_by_place(text: &[u8], paths: &mut [String]) {
+/// Sorts paths of fields (`spec.containers[0].name`) by their order in a JSON text. Paths that the text does not
+/// contain come last. A text with very long paths may be sorted only in part.
+pub fn sort_by_document_order(text: &[u8], paths: &mut [String]) {
     let mut ranks: BTreeMap<String, usize> = paths.iter().map(|path| (path.clone(), usize::MAX)).collect();
     let mut walk = Walk { ranks: &mut ranks, seen: 0, made: 0 };
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    // Whoever sorts has read the text before, so that it is JSON.
+    // Callers have parsed the text before, so that it is valid JSON.
     let _ = Step { place: Place::Root, walk: &mut walk }.deserialize(&mut deserializer);
     paths.sort_by_key(|path| ranks.get(path).copied().unwrap_or(usize::MAX));
 }
@@ -21,7 +21,7 @@ pub fn sort_by_place(text: &[u8], paths: &mut [String]) {
 struct Walk<'a> {
     ranks: &'a mut BTreeMap<String, usize>,
     seen: usize,
-    /// How much text was made of paths.
+    /// Bytes of all paths built.
     made: usize,
 }
 
@@ -103,14 +103,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_come_as_the_text_has_them() {
+    fn paths_are_sorted_by_document_order() {
         let text = br#"{"z":[{"b":1,"a":[true,{"c":null}]}],"y":"x","k":{"l":1.5}}"#;
         let sorted = ["k", "none", "y", "z[0].a", "z[0].a[1].c", "z[0].b"].map(str::to_owned);
         let mut paths = sorted.clone();
-        sort_by_place(text, &mut paths);
+        sort_by_document_order(text, &mut paths);
         assert_eq!(paths, ["z[0].b", "z[0].a", "z[0].a[1].c", "y", "k", "none"]);
         let mut paths = sorted.clone();
-        sort_by_place(b"no JSON", &mut paths);
+        sort_by_document_order(b"no JSON", &mut paths);
         assert_eq!(paths, sorted);
     }
 }

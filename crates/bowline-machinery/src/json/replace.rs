@@ -1,9 +1,9 @@
-//! Texts that are JSON but no Unicode. Go replaces what it cannot represent, and so does whoever must agree with it.
+//! JSON texts with invalid Unicode. Go replaces the invalid parts, so this does the same.
 
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
-/// The text with a replacement character for each byte that is no UTF-8, and for each half of a surrogate pair that stands
-/// alone. `None` if there is nothing to replace. The text must follow JSON's grammar.
+/// The text with a replacement character for each invalid byte of UTF-8 and for each unpaired surrogate. `None` if
+/// nothing needs replacement. The text must follow JSON's grammar.
 pub(super) fn replaced(text: &[u8]) -> Option<Vec<u8>> {
     let mut valid = Vec::with_capacity(text.len());
     for chunk in text.utf8_chunks() {
@@ -37,7 +37,7 @@ fn without_halves(text: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// The unit of UTF-16 that an escape at the beginning of `text` stands for.
+/// The UTF-16 unit of the escape at the start of `text`.
 fn unit(text: &[u8]) -> Option<u16> {
     let digits = text.strip_prefix(br"\u")?.get(..4)?;
     let digits = str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_unicode_is_replaced_and_nothing_else() {
+    fn only_invalid_unicode_is_replaced() {
         let replaced = |text: &[u8]| replaced(text).map(|text| String::from_utf8(text).expect("it is UTF-8"));
         assert_eq!(replaced(b"\"a\xffb\xe2\x82\""), Some("\"a\u{fffd}b\u{fffd}\u{fffd}\"".to_owned()));
         assert_eq!(replaced(br#""\ud800a""#), Some("\"\u{fffd}a\"".to_owned()));

@@ -1,10 +1,10 @@
-//! What Go says about a text that is no JSON. Only run on a text that was refused already.
+//! Go's error messages for invalid JSON. Runs only on texts that the parser refused.
 
 use crate::quote::quoted;
 
-/// The message of Go's `encoding/json`, or `None` if Go would find nothing wrong with the grammar.
+/// The message of Go's `encoding/json`, or `None` if Go accepts the grammar.
 pub(super) fn syntax_error(text: &[u8]) -> Option<String> {
-    // Go takes the end of the text for white space first, and complains about that where it may not stand.
+    // Go handles the end of the text as white space first, and reports it where white space is not allowed.
     let text = [text, b" "].concat();
     Scanner { rest: text.iter() }.document().err()
 }
@@ -24,7 +24,7 @@ enum Open {
 
 impl Scanner<'_> {
     fn document(&mut self) -> Scanned<()> {
-        // On the heap: the text may be nested deeper than a stack is.
+        // On the heap, since the nesting of the text may exceed the stack.
         let mut open = Vec::new();
         loop {
             if let Some(opened) = self.value_or_opening()? {
@@ -51,7 +51,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Passes over a whole value, or over the start of an object or list that has something inside.
+    /// Skips a whole value, or the opening of a non-empty object or list.
     fn value_or_opening(&mut self) -> Scanned<Option<Open>> {
         match self.solid()? {
             b'{' => match self.solid()? {
@@ -93,7 +93,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The rest of a string behind its first quote.
+    /// Skips the rest of a string after its first quote.
     fn string(&mut self) -> Scanned<()> {
         loop {
             match self.byte()? {
@@ -116,7 +116,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// The rest of a number behind its first digit.
+    /// Skips the rest of a number after its first digit.
     fn number(&mut self, first: u8) -> Scanned<()> {
         if first != b'0' {
             self.digits();
@@ -145,7 +145,7 @@ impl Scanner<'_> {
         while self.take(|byte| byte.is_ascii_digit()) {}
     }
 
-    /// The rest of a literal behind its first letter.
+    /// Skips the rest of a literal after its first letter.
     fn literal(&mut self, literal: &str) -> Scanned<()> {
         for expected in literal.bytes().skip(1) {
             let byte = self.byte()?;
@@ -176,7 +176,7 @@ impl Scanner<'_> {
         self.rest.next().copied().ok_or_else(|| "unexpected end of JSON input".to_owned())
     }
 
-    /// The next byte that is no white space.
+    /// The next byte other than white space.
     fn solid(&mut self) -> Scanned<u8> {
         loop {
             let byte = self.byte()?;
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_is_no_json_is_told_what_go_says() {
+    fn invalid_json_gets_the_message_of_go() {
         let rows = [
             ("", "unexpected end of JSON input"),
             ("{", "unexpected end of JSON input"),
@@ -230,13 +230,13 @@ mod tests {
             (r#""\u12g""#, r"invalid character 'g' in \u hexadecimal character escape"),
             ("\u{fc}", "invalid character '\u{c3}' looking for beginning of value"),
         ];
-        for (text, told) in rows {
-            assert_eq!(syntax_error(text.as_bytes()).as_deref(), Some(told), "{text}");
+        for (text, expected) in rows {
+            assert_eq!(syntax_error(text.as_bytes()).as_deref(), Some(expected), "{text}");
         }
     }
 
     #[test]
-    fn a_text_that_is_json_is_told_nothing() {
+    fn valid_json_gets_no_message() {
         for text in ["{}", "[]", " [ { \"a\" : [ 1.5e-3 , -0 ] } , { } ] ", "\"\\ud800\"", "true"] {
             assert_eq!(syntax_error(text.as_bytes()), None, "{text}");
         }

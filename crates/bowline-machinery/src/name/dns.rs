@@ -1,4 +1,4 @@
-//! Names that must fit into DNS.
+//! Names that follow the rules of DNS.
 
 use super::{framed, is_lower_alphanumeric, longer_than, mismatch};
 
@@ -47,7 +47,7 @@ pub fn validate_dns1035_label(value: &str) -> Vec<String> {
     wrong
 }
 
-/// A subdomain of RFC 1123 with `*.` in front of it, as an Ingress has it for a host: at most 253 bytes.
+/// A subdomain of RFC 1123 with the prefix `*.`, as a host of an Ingress: at most 253 bytes.
 #[must_use]
 pub fn validate_wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
     let mut wrong = too_long(value, SUBDOMAIN_LIMIT);
@@ -62,7 +62,7 @@ pub fn validate_wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with a subdomain but its length.
+/// The syntax error of a subdomain; its length is not checked.
 pub(super) fn subdomain_mismatch(value: &str) -> Option<String> {
     (!is_subdomain(value)).then(|| {
         mismatch(
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_stands_for_the_first_label_only() {
+    fn only_the_first_label_may_be_a_wildcard() {
         assert_eq!(validate_wildcard_dns1123_subdomain("*.bar.com"), [""; 0]);
         for wrong in ["*", "*.", "*.*.com", "a*.com", "a.com"] {
             assert_eq!(validate_wildcard_dns1123_subdomain(wrong).len(), 1, "{wrong}");

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::dns::subdomain_mismatch;
 use super::{framed, longer_than, mismatch, more_bytes_than};
 
-/// A key of a label or an annotation, a finalizer, a condition: a name of at most 63 bytes, with a DNS subdomain and a
-/// slash in front of it if wanted: `example.com/MyName`.
+/// A label or annotation key, a finalizer, or a condition type: a name of at most 63 bytes with an optional DNS
+/// subdomain and slash in front: `example.com/MyName`.
 #[must_use]
 pub fn validate_qualified_name(value: &str) -> Vec<String> {
     let said = |about: &str| {
@@ -48,7 +48,7 @@ pub fn validate_qualified_name(value: &str) -> Vec<String> {
     wrong
 }
 
-/// The value of a label: nothing, or a name of at most 63 bytes.
+/// The value of a label: empty, or a name of at most 63 bytes.
 #[must_use]
 pub fn validate_label_value(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -66,7 +66,7 @@ pub fn validate_label_value(value: &str) -> Vec<String> {
     wrong
 }
 
-/// A key of a config map or a secret: it becomes the name of a file.
+/// A key of a config map or a secret. It becomes a file name when the object is mounted.
 #[must_use]
 pub fn validate_config_map_key(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -84,7 +84,7 @@ pub fn validate_config_map_key(value: &str) -> Vec<String> {
     wrong
 }
 
-/// The name of an environment variable, as it was before 1.34.
+/// The name of an environment variable, by the rules before Kubernetes 1.34.
 #[must_use]
 pub fn validate_env_var_name(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -136,7 +136,7 @@ pub fn validate_c_identifier(value: &str) -> Vec<String> {
     )]
 }
 
-/// The name of a port: at most 15 of lower case letters, digits and single dashes inside, with a letter among them.
+/// The name of a port: at most 15 lower case letters, digits and single inner dashes, with at least one letter.
 #[must_use]
 pub fn validate_port_name(value: &str) -> Vec<String> {
     let lower = |byte: u8| byte.is_ascii_lowercase();
@@ -160,7 +160,7 @@ pub fn validate_port_name(value: &str) -> Vec<String> {
     wrong
 }
 
-/// An IP address in its canonical form, as fields that are newer than 1.34 want it.
+/// An IP address in canonical form, as fields added after Kubernetes 1.34 require it.
 #[must_use]
 pub fn validate_ip(value: &str) -> Vec<String> {
     let Some((address, leading_zeros)) = lenient_ip(value) else {
@@ -179,7 +179,7 @@ pub fn validate_ip(value: &str) -> Vec<String> {
     vec![format!("must be in canonical form ({canonical:?})")]
 }
 
-/// The address, and whether it was readable only because zeros in front of a decimal were left out.
+/// The address, and whether it parsed only after leading zeros of a decimal were removed.
 fn lenient_ip(value: &str) -> Option<(IpAddr, bool)> {
     if let Ok(address) = value.parse() {
         return Some((address, false));

@@ -1,19 +1,18 @@
-//! Names of objects: what a kind allows, and how a name is made from `generateName`.
+//! Names of objects: the rules of a kind, and names generated from `generateName`.
 
 use super::{validate_dns1035_label, validate_dns1123_label, validate_dns1123_subdomain};
 
-/// What a kind allows as the name of an object. The second argument says that something will be added behind the
-/// name, as for `generateName`: a dash at the end is then right.
+/// The rule of a kind for object names. The second argument is true for a prefix, as in `generateName`: a trailing dash
+/// is then valid.
 pub type NameValidator = fn(&str, bool) -> Vec<String>;
 
-/// What the end of a generated name is made of: no vowels, so that no words come out, and nothing that looks like
-/// another.
+/// The alphabet of generated name suffixes: no vowels, so that no words appear, and no characters that look alike.
 pub const GENERATED_NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How many characters a generated name has behind `generateName`.
+/// The length of the suffix after `generateName`.
 pub const GENERATED_SUFFIX_LENGTH: usize = 5;
 
-/// How much of `generateName` is kept.
+/// The maximum length of `generateName` in a generated name; the rest is cut.
 const BASE_LIMIT: usize = 63 - GENERATED_SUFFIX_LENGTH;
 
 /// A [`NameValidator`] for most kinds: a DNS subdomain.
@@ -34,13 +33,13 @@ pub fn name_is_dns1035_label(name: &str, prefix: bool) -> Vec<String> {
     validate_dns1035_label(&masked(name, prefix))
 }
 
-/// A [`NameValidator`] for kinds that take whatever fits into a path, as those of RBAC.
+/// A [`NameValidator`] for kinds that accept any path segment, such as those of RBAC.
 #[must_use]
 pub fn name_is_path_segment(name: &str, prefix: bool) -> Vec<String> {
     if prefix { unfit_for_a_path(name) } else { validate_path_segment_name(name) }
 }
 
-/// Whether a name can be one segment of a path. An empty one can.
+/// Whether a name is valid as one path segment. An empty name is.
 #[must_use]
 pub fn validate_path_segment_name(name: &str) -> Vec<String> {
     match name {
@@ -49,8 +48,8 @@ pub fn validate_path_segment_name(name: &str) -> Vec<String> {
     }
 }
 
-/// A name made from `generateName`: its first 58 bytes, and five characters of [`GENERATED_NAME_ALPHABET`], one for
-/// each number drawn. Even numbers give an even choice as far as 27 divides their range.
+/// A name made from `generateName`: its first 58 bytes and five characters of [`GENERATED_NAME_ALPHABET`], one per
+/// drawn number. The choice is uniform if 27 divides the range of the numbers.
 #[must_use]
 pub fn generate_name(base: &str, drawn: [u32; GENERATED_SUFFIX_LENGTH]) -> String {
     let mut end = base.len().min(BASE_LIMIT);
@@ -70,7 +69,7 @@ fn unfit_for_a_path(name: &str) -> Vec<String> {
     forbidden.map(|mark| format!("may not contain '{mark}'")).collect()
 }
 
-/// A prefix as it is checked: Kubernetes puts one letter in the place of its last two bytes if a dash is the last.
+/// A prefix in the form that is validated: Kubernetes replaces the last two bytes with a letter if the last is a dash.
 fn masked(name: &str, prefix: bool) -> String {
     match name.strip_suffix('-').and_then(|rest| name.get(..rest.len().checked_sub(1)?)) {
         Some(kept) if prefix => format!("{kept}a"),

@@ -12,7 +12,7 @@ const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 const MANAGER_LIMIT: usize = 128;
 const SUBRESOURCE_LIMIT: usize = 256;
 
-/// What is wrong with a map of labels; an error stands at the path of the map.
+/// Validates a map of labels. The path of an error is that of the map.
 #[must_use]
 pub fn validate_labels(labels: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -24,7 +24,7 @@ pub fn validate_labels(labels: &Value, path: &FieldPath) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a map of annotations: its keys, in which case does not matter, and its size.
+/// Validates a map of annotations: its keys, ignoring case, and its total size.
 #[must_use]
 pub fn validate_annotations(annotations: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -39,7 +39,7 @@ pub fn validate_annotations(annotations: &Value, path: &FieldPath) -> Vec<FieldE
     errors
 }
 
-/// What is wrong with the name of a field manager: at most 128 bytes, all of them printable.
+/// Validates the name of a field manager: at most 128 bytes, all printable.
 #[must_use]
 pub fn validate_field_manager(manager: &str, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn validate_owner_references(references: &Value, path: &FieldPath) ->
 fn validate_owner_reference(reference: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let api_version = text(reference, "apiVersion");
-    // What cannot be split has a kind only, as in Go.
+    // An `apiVersion` that cannot be split counts as a kind without a group, as in Go.
     let group_version = GroupVersion::parse(api_version).unwrap_or(GroupVersion::new("", ""));
     if group_version.version.is_empty() {
         let path = path.child("apiVersion");
@@ -121,8 +121,8 @@ pub(super) fn validate_finalizers(finalizers: &Value, path: &FieldPath) -> Vec<F
     errors
 }
 
-/// What is wrong with finalizers beyond [the rules for all kinds](super::validate_object_meta): most built-in kinds take
-/// those without a domain only if they are Kubernetes' own.
+/// Validates finalizers beyond [the rules for all kinds](super::validate_object_meta). Most built-in kinds accept a
+/// finalizer without a domain only if it is one of Kubernetes.
 #[must_use]
 pub fn validate_qualified_finalizers(meta: &Value, path: &FieldPath) -> Vec<FieldError> {
     let path = path.child("finalizers");

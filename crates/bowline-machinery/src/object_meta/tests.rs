@@ -1,4 +1,4 @@
-//! The words of Kubernetes for metadata.
+//! Messages of Kubernetes for metadata.
 
 use serde_json::json;
 
@@ -6,18 +6,18 @@ use super::*;
 use crate::name_is_dns_subdomain;
 
 fn created(namespaced: bool, meta: &Value) -> Vec<String> {
-    told(&validate_object_meta(meta, namespaced, name_is_dns_subdomain, &FieldPath::new("metadata")))
+    messages(&validate_object_meta(meta, namespaced, name_is_dns_subdomain, &FieldPath::new("metadata")))
 }
 
 fn updated(new: &Value, old: &Value) -> Vec<String> {
-    told(&validate_object_meta_update(new, old, &FieldPath::new("metadata")))
+    messages(&validate_object_meta_update(new, old, &FieldPath::new("metadata")))
 }
 
-fn told(errors: &[FieldError]) -> Vec<String> {
+fn messages(errors: &[FieldError]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// What creation says about one more field of metadata that is right without it.
+/// The errors on create of valid metadata with one more field.
 fn about(field: &str, value: &Value) -> Vec<String> {
     created(true, &json!({"name": "a", "namespace": "b", field: value}))
 }
@@ -44,13 +44,16 @@ fn an_object_has_a_name_and_a_namespace_if_its_kind_has() {
 }
 
 #[test]
-fn a_bad_prefix_is_told_for_the_prefix_and_for_the_name() {
-    let told = created(false, &json!({"generateName": "AB-", "name": "A-x"}));
+fn an_invalid_prefix_is_reported_for_prefix_and_name() {
+    let errors = created(false, &json!({"generateName": "AB-", "name": "A-x"}));
     assert!(
-        told[0].starts_with("metadata.generateName: Invalid value: \"AB-\": a lowercase RFC 1123"),
-        "{told:?}"
+        errors[0].starts_with("metadata.generateName: Invalid value: \"AB-\": a lowercase RFC 1123"),
+        "{errors:?}"
     );
-    assert!(told[1].starts_with("metadata.name: Invalid value: \"A-x\": a lowercase RFC 1123"), "{told:?}");
+    assert!(
+        errors[1].starts_with("metadata.name: Invalid value: \"A-x\": a lowercase RFC 1123"),
+        "{errors:?}"
+    );
     assert_eq!(created(false, &json!({"generateName": "a-", "name": "a-x"})), [""; 0]);
 }
 
@@ -64,18 +67,18 @@ fn a_generation_is_not_negative() {
 
 #[test]
 fn labels_and_annotations_are_named_by_their_map() {
-    let told = about("labels", &json!({"a b": "c d"}));
+    let errors = about("labels", &json!({"a b": "c d"}));
     assert!(
-        told[0].starts_with("metadata.labels: Invalid value: \"a b\": name part must consist of"),
-        "{told:?}"
+        errors[0].starts_with("metadata.labels: Invalid value: \"a b\": name part must consist of"),
+        "{errors:?}"
     );
     assert!(
-        told[1].starts_with("metadata.labels: Invalid value: \"c d\": a valid label must be"),
-        "{told:?}"
+        errors[1].starts_with("metadata.labels: Invalid value: \"c d\": a valid label must be"),
+        "{errors:?}"
     );
-    let told = about("annotations", &json!({"a b": "c d", "Example.COM/A": ""}));
-    assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("metadata.annotations: Invalid value: \"a b\": name part must consist of"));
+    let errors = about("annotations", &json!({"a b": "c d", "Example.COM/A": ""}));
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].starts_with("metadata.annotations: Invalid value: \"a b\": name part must consist of"));
 }
 
 #[test]
@@ -135,8 +138,8 @@ fn finalizers_are_qualified_and_do_not_contradict_each_other() {
         ["metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and \
           foregroundDeletion cannot be both set"]
     );
-    let told = about("finalizers", &json!(["a b"]));
-    assert!(told[0].starts_with("metadata.finalizers: Invalid value: \"a b\": name part must consist of"));
+    let errors = about("finalizers", &json!(["a b"]));
+    assert!(errors[0].starts_with("metadata.finalizers: Invalid value: \"a b\": name part must consist of"));
 }
 
 #[test]
@@ -153,15 +156,15 @@ fn managed_fields_are_checked_entry_by_entry() {
         ]
     );
     let path = FieldPath::new("fieldManager");
-    assert_eq!(told(&validate_field_manager("é ☃ e\u{301}", &path)), [""; 0]);
+    assert_eq!(messages(&validate_field_manager("é ☃ e\u{301}", &path)), [""; 0]);
     assert_eq!(
-        told(&validate_field_manager(&"a".repeat(129), &path)),
+        messages(&validate_field_manager(&"a".repeat(129), &path)),
         ["fieldManager: Too long: may not be more than 128 bytes"]
     );
 }
 
 #[test]
-fn an_update_keeps_what_the_server_gave() {
+fn an_update_must_keep_fields_that_the_server_set() {
     let old = json!({"name": "a", "namespace": "b", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z",
                      "generation": 2, "resourceVersion": "7"});
     assert_eq!(updated(&old, &old), [""; 0]);

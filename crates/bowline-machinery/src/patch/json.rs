@@ -1,4 +1,4 @@
-//! A JSON patch as a client sends it: read, checked, and applied operation by operation.
+//! JSON patches: parsed, validated, and applied operation by operation.
 
 use serde_json::{Map, Value};
 
@@ -7,43 +7,43 @@ use super::{MAX_JSON_PATCH_COPY, MAX_JSON_PATCH_OPERATIONS, PatchError, mistyped
 use crate::json::{ParsedJson, parse_json};
 use crate::quote::quoted;
 
-/// A list of operations, all of which are done or none.
+/// A list of operations, applied all or none.
 ///
-/// As in kube-apiserver, an operation is looked at when its turn comes: what is wrong with a later one is not told if
-/// an earlier one fails. It strays from RFC 6902 in these ways: negative indexes count from the end, `replace` adds a
-/// field that is not there, `copy` of a field that is not there gives `null`, an absent value is `null`, and what
-/// stands before the first slash of a path is passed over.
+/// As in kube-apiserver, an operation is validated only when it is applied, so that an earlier failure hides later
+/// errors. Deviations from RFC 6902: negative indexes count from the end; `replace` adds a missing field; `copy` of a
+/// missing field gives `null`; an absent value is `null`; text before the first slash of a path is ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Map<String, Value>>,
 }
 
 impl JsonPatch {
-    /// Reads a patch, whatever else its operations have in them: `fieldValidation=Ignore`.
+    /// Parses a patch and ignores unknown fields of its operations: `fieldValidation=Ignore`.
     ///
     /// # Errors
-    /// If it is no list of objects, or longer than [`MAX_JSON_PATCH_OPERATIONS`].
+    /// If it is not a list of objects, or longer than [`MAX_JSON_PATCH_OPERATIONS`].
     pub fn parse(text: &[u8]) -> Result<Self, PatchError> {
         Self::from_value(parse_json(text)?.value)
     }
 
-    /// Reads a patch strictly: `fieldValidation=Warn`, which is the default, or `Strict`. Also gives what to warn of or
-    /// to refuse: fields that are there twice and, behind them, those that are unknown.
+    /// Parses a patch strictly: `fieldValidation=Warn`, the default, or `Strict`. Also returns the warnings or strict
+    /// errors: duplicate fields, then unknown ones.
     ///
     /// # Errors
-    /// If it is no list of objects, one of its fields has the wrong type, or it is longer than
+    /// If it is not a list of objects, one of its fields has the wrong type, or it is longer than
     /// [`MAX_JSON_PATCH_OPERATIONS`].
     pub fn parse_strict(text: &[u8]) -> Result<(Self, Vec<String>), PatchError> {
         let ParsedJson { value, duplicates } = parse_json(text).map_err(PatchError::undecodable)?;
         let unknown = check_types(&value).map_err(PatchError::undecodable)?;
-        let told = duplicates.into_iter().chain(unknown).map(|told| format!("json patch {told}")).collect();
-        Ok((Self::from_value(value)?, told))
+        let warnings =
+            duplicates.into_iter().chain(unknown).map(|error| format!("json patch {error}")).collect();
+        Ok((Self::from_value(value)?, warnings))
     }
 
     /// A patch from its operations.
     ///
     /// # Errors
-    /// If it is no list of objects, or longer than [`MAX_JSON_PATCH_OPERATIONS`].
+    /// If it is not a list of objects, or longer than [`MAX_JSON_PATCH_OPERATIONS`].
     pub fn from_value(value: Value) -> Result<Self, PatchError> {
         let list = match value {
             Value::Null => Vec::new(),
@@ -62,12 +62,13 @@ impl JsonPatch {
         Ok(Self { operations })
     }
 
-    /// The object as the patch leaves it.
+    /// Returns the patched object.
     ///
     /// # Errors
-    /// [`PatchError::DoesNotApply`] for the first operation that cannot be done or whose test fails, and when copies
-    /// add more than [`MAX_JSON_PATCH_COPY`] bytes; [`PatchError::TooDeep`] for the first that would put something
-    /// deeper than [`MAX_JSON_DEPTH`](crate::MAX_JSON_DEPTH).
+    /// [`PatchError::DoesNotApply`] for the first operation that fails or whose test does not hold, and when copies add
+    /// more than [`MAX_JSON_PATCH_COPY`] bytes; [`PatchError::TooDeep`] for the first one whose result exceeds
+    /// [`MAX_JSON_DEPTH`](crate::MAX_JSON_DEPTH); [`PatchError::TooMuchWork`] for the first one that exceeds
+    /// [`MAX_JSON_PATCH_WORK`](crate::MAX_JSON_PATCH_WORK).
     pub fn apply(&self, object: &Value) -> Result<Value, PatchError> {
         self.apply_within(object, MAX_JSON_PATCH_COPY)
     }
@@ -78,13 +79,14 @@ impl JsonPatch {
             document.run(operation).map_err(|refusal| match refusal {
                 Refusal::DoesNotApply(message) => PatchError::DoesNotApply { message },
                 Refusal::TooDeep => PatchError::TooDeep { operation: index },
+                Refusal::TooMuchWork => PatchError::TooMuchWork { operation: index },
             })?;
         }
         Ok(document.into_value())
     }
 }
 
-/// What Go says about types that do not fit, and if all do, about fields it does not know.
+/// Go's type error, or if all types fit, the errors for unknown fields.
 fn check_types(patch: &Value) -> Result<Vec<String>, String> {
     let list = match patch {
         Value::Null => return Ok(Vec::new()),

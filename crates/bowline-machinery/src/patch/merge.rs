@@ -1,4 +1,4 @@
-//! A merge patch: a part of an object, in which `null` removes.
+//! Merge patches: partial objects, where `null` removes a field.
 
 use serde_json::map::Entry;
 use serde_json::{Map, Value};
@@ -7,16 +7,16 @@ use super::{PatchError, mistyped};
 use crate::MAX_JSON_DEPTH;
 use crate::json::{ParsedJson, is_nested_within, parse_json};
 
-/// Fields to set, and fields to remove.
+/// Fields to set and fields to remove.
 ///
-/// As in kube-apiserver, nulls inside the objects of a new list are left out too, which RFC 7386 would keep.
+/// As in kube-apiserver, nulls inside the objects of a new list are dropped too, which RFC 7386 would keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MergePatch {
     patch: Value,
 }
 
 impl MergePatch {
-    /// Reads a patch: `fieldValidation=Ignore`.
+    /// Parses a patch: `fieldValidation=Ignore`.
     ///
     /// # Errors
     /// If it is neither an object nor a list.
@@ -27,11 +27,11 @@ impl MergePatch {
         }
     }
 
-    /// Reads a patch strictly: `fieldValidation=Warn`, which is the default, or `Strict`. Also gives what to warn of or
-    /// to refuse: fields that are there twice.
+    /// Parses a patch strictly: `fieldValidation=Warn`, the default, or `Strict`. Also returns the warnings or strict
+    /// errors: duplicate fields.
     ///
     /// # Errors
-    /// If it is no object.
+    /// If it is not an object.
     pub fn parse_strict(text: &[u8]) -> Result<(Self, Vec<String>), PatchError> {
         let ParsedJson { value, duplicates } = parse_json(text).map_err(PatchError::undecodable)?;
         if !(value.is_object() || value.is_null()) {
@@ -52,9 +52,9 @@ impl MergePatch {
         if patch.is_object() || patch.is_array() { Ok(Self { patch }) } else { Err(invalid()) }
     }
 
-    /// The object as the patch leaves it. A patch that is a list takes the object's place.
+    /// Returns the patched object. A patch that is a list replaces the object.
     ///
-    /// It is as deep as the object or the patch, whichever is deeper: what a patch sets is as far down as in the patch.
+    /// The result is at most as deep as the deeper one of object and patch, since the patch's values keep their level.
     #[must_use]
     pub fn apply(&self, object: &Value) -> Value {
         let mut result = object.clone();
@@ -72,11 +72,11 @@ fn invalid() -> PatchError {
     PatchError::malformed("Invalid JSON Patch")
 }
 
-/// As deep as the patch may be nested.
+/// Recurses as deep as the patch is nested.
 fn merge(current: &mut Value, mut patch: Value) {
     match (current, &mut patch) {
         (Value::Object(current), Value::Object(patch)) => merge_objects(current, std::mem::take(patch)),
-        // A list that takes an object's place keeps its nulls.
+        // A list that replaces an object keeps its nulls.
         (current @ Value::Object(_), _) => *current = patch,
         (current, _) => {
             prune(&mut patch);
@@ -101,7 +101,7 @@ fn merge_objects(current: &mut Map<String, Value>, patch: Map<String, Value>) {
     }
 }
 
-/// Leaves out the nulls of objects, also of those inside lists.
+/// Drops the nulls of objects, also of those inside lists.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(object) => {

@@ -1,12 +1,11 @@
-//! One operation of a JSON patch on a document. Errors are texts, those of `evanphx/json-patch` v4.
+//! One operation of a JSON patch on a document. The error texts are those of `evanphx/json-patch` v4.
 
 use std::num::IntErrorKind;
 
 use serde_json::{Map, Value};
 
-use super::mistyped;
+use super::{MAX_JSON_PATCH_WORK, mistyped};
 use crate::MAX_JSON_DEPTH;
-use crate::json::is_nested_within;
 use crate::quote::quoted;
 
 const MISSING: &str = "missing value";
@@ -14,7 +13,8 @@ const TEST_FAILED: &str = "test failed";
 
 pub(super) struct Document {
     root: Value,
-    /// How much `copy` has added, in bytes of JSON.
+    budget: Budget,
+    /// Bytes of JSON that `copy` has added.
     copied: usize,
     copy_limit: usize,
 }
@@ -22,11 +22,23 @@ pub(super) struct Document {
 type Operation = Map<String, Value>;
 type Done<T = (), E = String> = Result<T, E>;
 
-/// Why an operation was not done.
+/// Reasons why an operation fails.
 pub(super) enum Refusal {
     DoesNotApply(String),
-    /// What it puts in its place would be deeper than [`MAX_JSON_DEPTH`].
+    /// The new value would be nested deeper than [`MAX_JSON_DEPTH`].
     TooDeep,
+    /// The operations so far have cost more than [`MAX_JSON_PATCH_WORK`].
+    TooMuchWork,
+}
+
+/// The remaining work of a patch.
+struct Budget(usize);
+
+impl Budget {
+    fn spend(&mut self, work: usize) -> Done<(), Refusal> {
+        self.0 = self.0.checked_sub(work).ok_or(Refusal::TooMuchWork)?;
+        Ok(())
+    }
 }
 
 impl From<String> for Refusal {
@@ -37,18 +49,18 @@ impl From<String> for Refusal {
 
 impl Document {
     pub(super) fn new(root: Value, copy_limit: usize) -> Self {
-        Self { root, copied: 0, copy_limit }
+        Self { root, budget: Budget(MAX_JSON_PATCH_WORK), copied: 0, copy_limit }
     }
 
     pub(super) fn into_value(self) -> Value {
         self.root
     }
 
-    /// What it leaves is as deep as [`MAX_JSON_DEPTH`] at most, if it found the document so.
+    /// Keeps the document within [`MAX_JSON_DEPTH`], if it was within that before.
     pub(super) fn run(&mut self, operation: &Operation) -> Done<(), Refusal> {
         match operation.get("op").and_then(Value::as_str) {
             Some("add") => self.add(operation),
-            Some("remove") => Ok(self.remove(operation)?),
+            Some("remove") => self.remove(operation),
             Some("replace") => self.replace(operation),
             Some("move") => self.r#move(operation),
             Some("copy") => self.copy(operation),
@@ -60,28 +72,30 @@ impl Document {
     fn add(&mut self, operation: &Operation) -> Done<(), Refusal> {
         let path = path(operation).map_err(|_| format!("add operation failed to decode path: {MISSING}"))?;
         let missing = || format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}");
-        let (container, key) = self.find(path).ok_or_else(missing)?;
+        let (container, key) = find(&mut self.root, path).ok_or_else(missing)?;
         let value = value(operation);
-        fits(path, &value)?;
+        fits(path, &value, &mut self.budget)?;
+        self.budget.spend(container.shift_work(&key))?;
         container.add(&key, value).map_err(|error| format!("error in add for path: '{path}': {error}"))?;
         Ok(())
     }
 
-    fn remove(&mut self, operation: &Operation) -> Done {
+    fn remove(&mut self, operation: &Operation) -> Done<(), Refusal> {
         let path =
             path(operation).map_err(|_| format!("remove operation failed to decode path: {MISSING}"))?;
         let missing =
             || format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}");
-        let (container, key) = self.find(path).ok_or_else(missing)?;
-        let removed = container.remove(&key);
-        removed.map(|_| ()).map_err(|error| format!("error in remove for path: '{path}': {error}"))
+        let (container, key) = find(&mut self.root, path).ok_or_else(missing)?;
+        self.budget.spend(container.shift_work(&key))?;
+        container.remove(&key).map_err(|error| format!("error in remove for path: '{path}': {error}"))?;
+        Ok(())
     }
 
     fn replace(&mut self, operation: &Operation) -> Done<(), Refusal> {
         let path =
             path(operation).map_err(|error| format!("replace operation failed to decode path: {error}"))?;
         let value = value(operation);
-        fits(path, &value)?;
+        fits(path, &value, &mut self.budget)?;
         if path.is_empty() {
             if !(value.is_object() || value.is_array()) {
                 return Err("replace operation value must be object or array: %!w(<nil>)".to_owned().into());
@@ -92,7 +106,7 @@ impl Document {
         let missing = |what: &str| {
             format!("replace operation does not apply: doc is missing {what}: {path}: {MISSING}")
         };
-        let (container, key) = self.find(path).ok_or_else(|| missing("path"))?;
+        let (container, key) = find(&mut self.root, path).ok_or_else(|| missing("path"))?;
         container.get(&key).map_err(|_| missing("key"))?;
         container.set(&key, value).map_err(|error| format!("error in remove for path: '{path}': {error}"))?;
         Ok(())
@@ -104,16 +118,18 @@ impl Document {
         let missing = |what: &str, place: &str| {
             format!("move operation does not apply: doc is missing {what} path: {place}: {MISSING}")
         };
-        let (container, key) = self.find(from).ok_or_else(|| missing("from", from))?;
+        let (container, key) = find(&mut self.root, from).ok_or_else(|| missing("from", from))?;
+        self.budget.spend(container.shift_work(&key))?;
         let value =
             container.remove(&key).map_err(|error| format!("error in move for path: '{key}': {error}"))?;
         let path =
             path(operation).map_err(|error| format!("move operation failed to decode path: {error}"))?;
-        let (container, key) = self.find(path).ok_or_else(|| missing("destination", path))?;
-        // What goes no further down than it was fits where it was before; it need not be measured.
+        let (container, key) = find(&mut self.root, path).ok_or_else(|| missing("destination", path))?;
+        // A value that moves no further down fits, since it fitted before; it is not measured.
         if steps(path) > steps(from) {
-            fits(path, &value)?;
+            fits(path, &value, &mut self.budget)?;
         }
+        self.budget.spend(container.shift_work(&key))?;
         container.add(&key, value).map_err(|error| format!("error in move for path: '{path}': {error}"))?;
         Ok(())
     }
@@ -124,12 +140,12 @@ impl Document {
         let missing = |what: &str, place: &str| {
             format!("copy operation does not apply: doc is missing {what} path: {place}: {MISSING}")
         };
-        let (container, key) = self.find(from).ok_or_else(|| missing("from", from))?;
+        let (container, key) = find(&mut self.root, from).ok_or_else(|| missing("from", from))?;
         let found =
             container.get(&key).map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
         let copy = found.cloned().unwrap_or_default();
         let path = path(operation).map_err(|_| format!("copy operation failed to decode path: {MISSING}"))?;
-        if self.find(path).is_none() {
+        if find(&mut self.root, path).is_none() {
             return Err(missing("destination", path).into());
         }
         if !copy.is_null() {
@@ -142,8 +158,9 @@ impl Document {
             )
             .into());
         }
-        let (container, key) = self.find(path).ok_or_else(|| missing("destination", path))?;
-        fits(path, &copy)?;
+        let (container, key) = find(&mut self.root, path).ok_or_else(|| missing("destination", path))?;
+        fits(path, &copy, &mut self.budget)?;
+        self.budget.spend(container.shift_work(&key))?;
         container
             .add(&key, copy)
             .map_err(|error| format!("error while adding value during copy: {error}"))?;
@@ -158,35 +175,53 @@ impl Document {
         let is_equal = if path.is_empty() {
             self.root == expected
         } else {
-            let (container, key) = self.find(path).ok_or_else(missing)?;
+            let (container, key) = find(&mut self.root, path).ok_or_else(missing)?;
             let found =
                 container.get(&key).map_err(|error| format!("error in test for path: '{path}': {error}"))?;
             *found.unwrap_or(&Value::Null) == expected
         };
         if is_equal { Ok(()) } else { Err(format!("testing value {path} failed: {TEST_FAILED}")) }
     }
-
-    /// What holds the place that a path leads to, and the place's key in it.
-    fn find(&mut self, path: &str) -> Option<(Container<'_>, String)> {
-        let (_, below) = path.split_once('/')?;
-        let (way, key) = below.rsplit_once('/').map_or((None, below), |(way, key)| (Some(way), key));
-        let mut container = Container::of(&mut self.root)?;
-        for part in way.into_iter().flat_map(|way| way.split('/')) {
-            container = Container::of(container.into_child(&decoded(part))?)?;
-        }
-        Some((container, decoded(key)))
-    }
 }
 
-/// How many levels are above the place that a path leads to.
+/// The container that holds a path's target, and the target's key in it.
+fn find<'a>(root: &'a mut Value, path: &str) -> Option<(Container<'a>, String)> {
+    let (_, below) = path.split_once('/')?;
+    let (way, key) = below.rsplit_once('/').map_or((None, below), |(way, key)| (Some(way), key));
+    let mut container = Container::of(root)?;
+    for part in way.into_iter().flat_map(|way| way.split('/')) {
+        container = Container::of(container.into_child(&decoded(part))?)?;
+    }
+    Some((container, decoded(key)))
+}
+
+/// The number of levels above a path's target.
 fn steps(path: &str) -> usize {
     path.matches('/').count()
 }
 
-/// Whether a value in the place that a path leads to is no deeper than what can be read.
-fn fits(path: &str, value: &Value) -> Done<(), Refusal> {
-    let left = MAX_JSON_DEPTH.checked_sub(steps(path));
-    if left.is_some_and(|left| is_nested_within(value, left)) { Ok(()) } else { Err(Refusal::TooDeep) }
+/// Whether a value at a path stays within the maximum depth.
+fn fits(path: &str, value: &Value, budget: &mut Budget) -> Done<(), Refusal> {
+    let left = MAX_JSON_DEPTH.checked_sub(steps(path)).ok_or(Refusal::TooDeep)?;
+    measure(value, left, budget)
+}
+
+/// Measures the depth; each visited value costs one unit of the budget. The recursion stops at the maximum depth.
+fn measure(value: &Value, left: usize, budget: &mut Budget) -> Done<(), Refusal> {
+    let below = || left.checked_sub(1).ok_or(Refusal::TooDeep);
+    match value {
+        Value::Object(object) => {
+            let left = below()?;
+            budget.spend(object.len())?;
+            object.values().try_for_each(|child| measure(child, left, budget))
+        }
+        Value::Array(list) => {
+            let left = below()?;
+            budget.spend(list.len())?;
+            list.iter().try_for_each(|child| measure(child, left, budget))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An object or a list.
@@ -214,7 +249,15 @@ impl<'a> Container<'a> {
         }
     }
 
-    /// What is there; of an object also nothing.
+    /// The work of inserting or removing at `key`: a list shifts all later values, which is cheap per value.
+    fn shift_work(&self, key: &str) -> usize {
+        match self {
+            Self::Object(_) => 0,
+            Self::List(list) => list.len().saturating_sub(place(key, list.len()).unwrap_or(list.len())) / 8,
+        }
+    }
+
+    /// The value at a key; `None` for a missing key of an object.
     fn get(&self, key: &str) -> Done<Option<&Value>> {
         match self {
             Self::Object(object) => Ok(object.get(key)),
@@ -263,12 +306,12 @@ impl<'a> Container<'a> {
     }
 }
 
-/// Where in a list of this length a key leads.
+/// The index in a list of this length that a key denotes.
 fn place(key: &str, length: usize) -> Done<usize> {
     within(index(key)?, length)
 }
 
-/// An index, counted from the end if it is negative.
+/// An index; a negative one counts from the end.
 fn within(index: i64, length: usize) -> Done<usize> {
     let place = if index < 0 {
         usize::try_from(index.unsigned_abs()).ok().and_then(|back| length.checked_sub(back))
@@ -304,7 +347,7 @@ fn text<'a>(operation: &'a Operation, field: &str, missing: &str) -> Done<&'a st
     }
 }
 
-/// What an operation adds or expects; nothing is null.
+/// The operation's value; an absent one is null.
 fn value(operation: &Operation) -> Value {
     operation.get("value").cloned().unwrap_or_default()
 }

@@ -1,10 +1,10 @@
-//! What patches do and what is told where they do nothing; rows are read off `evanphx/json-patch` v4.13.0.
+//! Results and errors of patches; rows are taken from `evanphx/json-patch` v4.13.0.
 
 use serde_json::json;
 
 use super::*;
 
-/// An object behind a patch of one operation.
+/// An object after a patch of one operation.
 fn one(operation: &Value) -> Result<Value, String> {
     let object = json!({"a": {"b": 1}, "l": [1, 2, 3], "n": null, "x/y": {"m~n": 0}});
     JsonPatch::from_value(json!([operation])).unwrap().apply(&object).map_err(|error| error.to_string())
@@ -34,7 +34,7 @@ fn operations_do_what_rfc_6902_says() {
 }
 
 #[test]
-fn operations_stray_from_rfc_6902_as_kube_apiserver_does() {
+fn operations_deviate_from_rfc_6902_as_in_kube_apiserver() {
     let rows = [
         (json!({"op": "remove", "path": "/l/-1"}), "/l", json!([1, 2])),
         (json!({"op": "add", "path": "/l/-1", "value": 9}), "/l", json!([1, 2, 3, 9])),
@@ -50,7 +50,7 @@ fn operations_stray_from_rfc_6902_as_kube_apiserver_does() {
 }
 
 #[test]
-fn an_operation_that_cannot_be_done_says_why() {
+fn a_failed_operation_reports_the_reason() {
     let rows = [
         (
             json!({"op": "add", "path": "/z/y", "value": 1}),
@@ -77,13 +77,13 @@ fn an_operation_that_cannot_be_done_says_why() {
             "move operation does not apply: doc is missing destination path: /a/b: missing value",
         ),
     ];
-    for (operation, told) in rows {
-        assert_eq!(one(&operation).unwrap_err(), told);
+    for (operation, expected) in rows {
+        assert_eq!(one(&operation).unwrap_err(), expected);
     }
 }
 
 #[test]
-fn answers_are_those_of_kube_apiserver() {
+fn statuses_are_those_of_kube_apiserver() {
     let status = JsonPatch::parse_strict(b"{}").unwrap_err().status();
     assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
     assert_eq!(
@@ -111,22 +111,22 @@ fn answers_are_those_of_kube_apiserver() {
 }
 
 #[test]
-fn strict_reading_tells_what_it_does_not_know() {
+fn strict_decoding_reports_unknown_and_duplicate_fields() {
     let text = br#"[{"op":"add","path":"/a","value":{"b":1,"b":2},"extra":1}]"#;
-    let (patch, told) = JsonPatch::parse_strict(text).unwrap();
+    let (patch, warnings) = JsonPatch::parse_strict(text).unwrap();
     assert_eq!(
-        told,
+        warnings,
         [r#"json patch duplicate field "[0].value.b""#, r#"json patch unknown field "[0].extra""#]
     );
     assert_eq!(patch, JsonPatch::parse(text).unwrap());
-    let told = JsonPatch::parse_strict(br#"[{"op":"add","path":1}]"#).unwrap_err().to_string();
+    let error = JsonPatch::parse_strict(br#"[{"op":"add","path":1}]"#).unwrap_err().to_string();
     assert_eq!(
-        told,
+        error,
         "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.path of type string"
     );
     assert!(JsonPatch::parse(br#"[{"op":"add","path":1}]"#).is_ok());
-    let (_, told) = MergePatch::parse_strict(br#"{"a":1,"a":2}"#).unwrap();
-    assert_eq!(told, [r#"duplicate field "a""#]);
+    let (_, warnings) = MergePatch::parse_strict(br#"{"a":1,"a":2}"#).unwrap();
+    assert_eq!(warnings, [r#"duplicate field "a""#]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn patched(object: &Value, operations: Value) -> Result<Value, PatchError> {
 }
 
 #[test]
-fn no_operation_puts_anything_deeper_than_can_be_read() {
+fn no_operation_exceeds_the_maximum_depth() {
     let object = json!({"a": nested(99), "b": [[]]});
     let below = |levels| format!("/b/0{}", "/0".repeat(levels));
     let rows = [
@@ -220,10 +220,32 @@ fn copies_into_their_own_deepest_place_end_with_an_error() {
 }
 
 #[test]
-fn a_merge_patch_is_no_deeper_than_can_be_read() {
+fn a_merge_patch_stays_within_the_maximum_depth() {
     let object = json!({"a": 1});
     let patch = MergePatch::from_value(json!({"a": nested(125)})).unwrap();
     assert!(crate::parse_json(patch.apply(&object).to_string().as_bytes()).is_ok());
     let error = MergePatch::from_value(json!({"a": nested(126)})).unwrap_err();
     assert_eq!(error.to_string(), "a patch must not be nested more than 126 levels deep");
+}
+
+#[test]
+fn the_work_of_a_json_patch_is_limited() {
+    let list: Vec<Value> = vec![Value::Null; 700_000];
+    let object = json!({"spec": {"list": list, "inner": {"deep": {}}}});
+    // The values after the target are shifted, and a value that moves further down is measured.
+    let shifts = json!({"op": "move", "from": "/spec/list/0", "path": "/spec/list/0"});
+    let down = json!({"op": "move", "from": "/spec/list", "path": "/spec/inner/deep/list"});
+    let up = json!({"op": "move", "from": "/spec/inner/deep/list", "path": "/spec/list"});
+    let ordinary = [&[shifts.clone()][..], &[down.clone(), up.clone()][..]];
+    for operations in ordinary {
+        let patch = JsonPatch::from_value(json!(operations)).expect("it is a patch");
+        assert_eq!(patch.apply(&object).as_ref(), Ok(&object));
+    }
+    for (operations, count) in [(vec![shifts], 500), (vec![down, up], 250)] {
+        let operations: Vec<_> = operations.iter().cycle().take(count * operations.len()).collect();
+        let patch = JsonPatch::from_value(json!(operations)).expect("it is a patch");
+        let error = patch.apply(&object).expect_err("it is too much");
+        assert!(matches!(error, PatchError::TooMuchWork { operation: 50..=250 }), "{error:?}");
+        assert_eq!(error.status().code, 413);
+    }
 }

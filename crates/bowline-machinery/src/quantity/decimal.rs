@@ -1,8 +1,8 @@
-//! Decimal numbers of any length: as much arithmetic as quantities need.
+//! Decimal numbers of any length, with the arithmetic of quantities.
 
 use std::cmp::Ordering;
 
-/// `digits` times ten to the power of `exponent`. Unique for each number: no zeros in front or behind, and zero has no
+/// `digits` times ten to the power of `exponent`. Unique per number: no leading or trailing zeros, and zero has no
 /// digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decimal {
@@ -51,7 +51,7 @@ impl Decimal {
         if dropped == 0 || self.is_zero() {
             return self;
         }
-        // The last digit is not zero, so that what is dropped is not.
+        // The last digit is never zero, so that the dropped part is not zero.
         self.digits.truncate(self.digits.len().saturating_sub(dropped));
         self.exponent = exponent;
         if let Some(place) = self.digits.iter().rposition(|digit| *digit < 9) {
@@ -64,7 +64,7 @@ impl Decimal {
         self.normal()
     }
 
-    /// The sum of two numbers that are not negative. `None` if one is, or if they are too far apart to be written out.
+    /// The sum of two non-negative numbers. `None` if one is negative, or if the result would have too many digits.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
         const LONGEST: usize = 1000;
         if self.negative || other.negative {
@@ -88,7 +88,7 @@ impl Decimal {
         Some(Self { negative: false, digits: sum, exponent }.normal())
     }
 
-    /// How many times ten to the power of `exponent` it is, rounded away from zero, if that fits.
+    /// The number divided by ten to the power of `exponent`, rounded away from zero, if it fits.
     pub(super) fn scaled(&self, exponent: i64) -> Option<i64> {
         let rounded = self.clone().rounded(exponent);
         let zeros = usize::try_from(rounded.exponent - exponent).ok().filter(|zeros| *zeros < 20);
@@ -97,18 +97,18 @@ impl Decimal {
         }
         let digits = rounded.digits.iter().copied().chain(std::iter::repeat_n(0, zeros?));
         let magnitude = digits.map(i64::from).try_fold(0_i64, |number, digit| {
-            // Downwards, as there is one more negative number.
+            // Downwards, since the range has one more negative number.
             number.checked_mul(10)?.checked_sub(digit)
         })?;
         if rounded.negative { Some(magnitude) } else { magnitude.checked_neg() }
     }
 
-    /// If it is a whole number that fits.
+    /// The value as an integer, if it is one and fits.
     pub(super) fn whole(&self) -> Option<i64> {
         if self.exponent < 0 { None } else { self.scaled(0) }
     }
 
-    /// As a whole number and the power of ten it is multiplied with, the largest that three divides.
+    /// The number as an integer and a power of ten, the largest one divisible by three.
     pub(super) fn in_thousands(&self) -> (String, i64) {
         let zeros = self.exponent.rem_euclid(3);
         let mut number = String::with_capacity(self.digits.len() + 3);
@@ -132,7 +132,7 @@ impl Decimal {
         self
     }
 
-    /// How many digits stand before the point; for numbers that are not zero.
+    /// The number of digits before the point, for numbers other than zero.
     fn magnitude(&self) -> i64 {
         self.exponent.saturating_add(i64::try_from(self.digits.len()).unwrap_or(i64::MAX))
     }

@@ -1,20 +1,20 @@
-//! How a quantity is read. Kubernetes keeps the text of one that looks canonical to it, and what looks so depends on
-//! whether its fast path applies; so the conditions of that path are here too.
+//! Parsing of quantities. Kubernetes keeps a text that it takes for canonical. That depends on whether its fast path
+//! applies, so the conditions of the fast path are here too.
 
 use super::decimal::Decimal;
 use super::{Quantity, QuantityError, QuantityFormat};
 
-/// Kubernetes knows nothing smaller.
+/// The smallest unit of Kubernetes.
 const NANO: i64 = -9;
 
-/// What a text consists of.
+/// The parts of a text.
 struct Parts<'a> {
     negative: bool,
-    /// Digits before the point, without zeros in front; `0` if there are none.
+    /// Digits before the point, without leading zeros; `0` if there are none.
     whole: &'a str,
-    /// Digits behind the point.
+    /// Digits after the point.
     fraction: &'a str,
-    /// Whether there was a digit at all.
+    /// Whether the text has any digit.
     has_digits: bool,
     suffix: &'a str,
 }
@@ -26,11 +26,11 @@ enum Unit {
 }
 
 impl Quantity {
-    /// From its text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// In the words of Kubernetes, if it is none. A number may be missing where Kubernetes lets it be: `-` and `.` are
-    /// zero.
+    /// In the words of Kubernetes, if the text is not a quantity. As in Kubernetes, the number may be missing: `-` and
+    /// `.` are zero.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Format);
@@ -76,7 +76,7 @@ impl<'a> Parts<'a> {
         self.whole.len() + self.fraction.len()
     }
 
-    /// Neither one in front nor three behind.
+    /// No leading zero and fewer than three trailing ones.
     fn is_without_needless_zeros(&self) -> bool {
         let digits = || self.whole.bytes().chain(self.fraction.bytes());
         let behind = digits().rev().take_while(|digit| *digit == b'0').count();
@@ -87,9 +87,9 @@ impl<'a> Parts<'a> {
         Decimal::new(self.negative, self.whole.bytes().chain(self.fraction.bytes()), exponent)
     }
 
-    /// The amount, whether the text looks canonical, and the format, which is decimal for what is less than one.
+    /// The amount, whether the text looks canonical, and the format, which is decimal for amounts below one.
     fn in_binary(&self, power: u32) -> Result<(Decimal, bool, QuantityFormat), QuantityError> {
-        // Without a fraction, and with at most fifteen digits when it is multiplied.
+        // The fast path takes no fraction and at most fifteen digits after multiplication.
         let room = 14 - i64::from(power * 3 / 10) - i64::try_from(self.whole.len()).unwrap_or(i64::MAX / 2);
         if self.fraction.is_empty()
             && room >= 0

@@ -1,10 +1,10 @@
-//! Facts read off `k8s.io/apimachinery` 0.36.4.
+//! Facts taken from `k8s.io/apimachinery` 0.36.4.
 
 use serde_json::json;
 
 use super::*;
 
-/// What was read, what is written back, and the values of the whole and of thousandths.
+/// The input, the printed text, the integer value and the value in thousandths.
 const FACTS: [(&str, &str, i64, i64); 44] = [
     ("0", "0", 0, 0),
     ("1", "1", 1, 1000),
@@ -64,7 +64,7 @@ fn a_quantity_is_written_and_rounded_as_kubernetes_does() {
 }
 
 #[test]
-fn what_is_very_large_is_bounded_or_loses_its_unit() {
+fn very_large_quantities_are_bounded_or_lose_their_unit() {
     let rows = [
         ("7Ei", "7Ei", Some(7 << 60)),
         ("8Ei", "9223372036854775807", Some(i64::MAX)),
@@ -85,18 +85,18 @@ fn what_is_very_large_is_bounded_or_loses_its_unit() {
 }
 
 #[test]
-fn what_is_no_quantity_is_told_in_the_words_of_kubernetes() {
+fn invalid_quantities_get_the_message_of_kubernetes() {
     let format =
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     for text in ["", "1..5", "abc", "1,5", "0x10", "1 m", "1e1.5", "1K-x"] {
         assert_eq!(Quantity::parse(text).unwrap_err().to_string(), format, "{text}");
     }
     for text in ["1e", "1i", "1m5", "1K", "1mi", "--1", "1e2147483648"] {
-        let told = Quantity::parse(text).unwrap_err().to_string();
-        assert_eq!(told, "unable to parse quantity's suffix", "{text}");
+        let message = Quantity::parse(text).unwrap_err().to_string();
+        assert_eq!(message, "unable to parse quantity's suffix", "{text}");
     }
-    let told = Quantity::parse(".e-20").unwrap_err().to_string();
-    assert_eq!(told, "unable to parse numeric part of quantity");
+    let message = Quantity::parse(".e-20").unwrap_err().to_string();
+    assert_eq!(message, "unable to parse numeric part of quantity");
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! All that must hold of a schema before objects are held against it.
+//! All checks of a schema before objects are validated with it.
 
 use super::node::Node;
 use super::openapi::{self, Strictness};
 use super::{defaults, structural};
 use crate::{FieldError, FieldPath};
 
-/// What is wrong with the schema of a resource; `path` is its own.
+/// Validates the schema of a resource; `path` is that of the schema.
 pub(super) fn check(root: &Node, path: &FieldPath, strictness: Strictness) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let obstacle = structural::obstacle(root);

@@ -1,10 +1,10 @@
-//! Defaults are put where values are missing, and nulls taken away where they mean nothing.
+//! Setting defaults, and removing nulls that the schema does not allow.
 
 use serde_json::Value;
 
 use super::node::Node;
 
-/// Removes nulls from objects whose schema neither allows them nor has a default to put in their place.
+/// Removes nulls whose schema has neither `nullable` nor a default.
 pub(super) fn prune_nulls(node: &Node, value: &mut Value) {
     match value {
         Value::Object(fields) => fields.retain(|name, value| {
@@ -26,12 +26,12 @@ pub(super) fn prune_nulls(node: &Node, value: &mut Value) {
     }
 }
 
-/// How much defaults may add to an object, in bytes of JSON. It is twice what etcd stores of an object, so that nothing
-/// that could be stored is left without its defaults.
+/// Maximum bytes of JSON that defaults may add to an object: twice the maximum size of an object in etcd, so that every
+/// object that could be stored gets all its defaults.
 const MAX_ADDED: usize = 3 << 20;
 
-/// Puts defaults where fields are missing, or null without being allowed to. Whether all were put: when
-/// [`MAX_ADDED`] is passed the rest is left out.
+/// Sets defaults for fields that are missing, or null without `nullable`. Returns whether all were set; defaulting
+/// stops after [`MAX_ADDED`] bytes.
 pub(super) fn default(node: &Node, value: &mut Value) -> bool {
     let mut defaulter = Defaulter { added: 0 };
     defaulter.value(node, value);
@@ -91,7 +91,8 @@ impl Defaulter {
     }
 }
 
-/// No more than the length of a value as JSON, and no less than a part of it. As deep as a schema may be nested.
+/// A lower bound of the length of a value as JSON, proportional to it. Recurses at most as deep as a schema may be
+/// nested.
 fn length(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 1,

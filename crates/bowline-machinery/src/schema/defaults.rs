@@ -1,4 +1,4 @@
-//! Whether the defaults in a schema are what it says of itself: valid, and nothing that would be pruned.
+//! Validation of the defaults in a schema: valid by the schema itself, and without fields that would be pruned.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use super::validate::Validator;
 use super::{embedded, prune};
 use crate::{FieldError, FieldPath};
 
-/// What is wrong with the defaults in the schema of a resource.
+/// Validates the defaults in the schema of a resource.
 pub(super) fn check(root: &Node, path: &FieldPath, must_be_pruned: bool) -> Vec<FieldError> {
     let mut checker = Checker { errors: Errors::default(), must_be_pruned };
     checker.resource(root, path);
@@ -21,7 +21,7 @@ struct Checker {
     must_be_pruned: bool,
 }
 
-/// Where a default is, from the closest resource around it.
+/// The position of a default, from the closest resource around it.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     resource: &'a Node,
@@ -37,7 +37,7 @@ enum Step<'a> {
 }
 
 impl Place<'_> {
-    /// An object that has nothing but this value in this place.
+    /// An object that contains only this value at this position.
     fn around(&self, value: Value) -> Value {
         match self.step {
             None => value,
@@ -93,7 +93,7 @@ impl Checker {
         }
     }
 
-    /// The default, unless it makes metadata wrong.
+    /// The default, unless it makes metadata invalid.
     fn in_metadata(&mut self, default: &Value, place: Place<'_>, path: &FieldPath) -> Option<Value> {
         let mut object = place.around(default.clone());
         if let Value::Object(fields) = &mut object {
@@ -117,7 +117,7 @@ impl Checker {
         None
     }
 
-    /// The default as it is served, unless embedded resources in it are wrong.
+    /// The default as it is served, unless embedded resources in it are invalid.
     fn elsewhere(
         &mut self,
         node: &Node,
@@ -147,7 +147,7 @@ pub(super) fn prepare(node: &mut Node) {
     if let Some(mut default) = node.default.take() {
         let is_resource = node.extensions.embedded_resource;
         prune::prune(node, &mut default, is_resource);
-        // What cannot be coerced was refused when the schema was checked.
+        // Validation refused defaults that cannot be coerced.
         let _ = embedded::coerce(
             node,
             &mut default,

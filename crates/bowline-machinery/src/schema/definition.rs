@@ -1,4 +1,4 @@
-//! `CustomResourceDefinition` itself: its defaults, and what it must be to be created or to replace another.
+//! `CustomResourceDefinition` itself: its defaults, and its validation on create and update.
 
 mod conversion;
 mod rules;
@@ -15,10 +15,9 @@ use crate::{
 use rules::{Options, names, validate_spec};
 use spec::{Definition, text, texts};
 
-/// What is wrong with a `CustomResourceDefinition` that is to be created. Expects it with its defaults, from
-/// [`default_crd`].
+/// Validates a new `CustomResourceDefinition`. Expects its defaults, from [`default_crd`].
 ///
-/// All that Kubernetes checks is checked, except that rules of `x-kubernetes-validations` are not compiled.
+/// Runs all checks of Kubernetes, except that rules of `x-kubernetes-validations` are not compiled.
 #[must_use]
 pub fn validate_crd(crd: &Value) -> Vec<FieldError> {
     let definition = match Definition::read(crd) {
@@ -33,15 +32,15 @@ pub fn validate_crd(crd: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with a `CustomResourceDefinition` that is to replace another. Expects both with their defaults, and
-/// the status as it will be stored.
+/// Validates a `CustomResourceDefinition` that replaces another. Expects both with their defaults, and the status as it
+/// will be stored.
 #[must_use]
 pub fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let definition = match Definition::read(new) {
         Ok(definition) => definition,
         Err(errors) => return errors,
     };
-    // One that cannot be read was never stored; it gives no leave for anything.
+    // A definition that cannot be read was never stored; it relaxes no rule.
     let old_definition = Definition::read(old).unwrap_or_default();
     let options = Options::for_update(&definition, &old_definition, is_established(old));
     let spec = FieldPath::new("spec");
@@ -63,8 +62,8 @@ pub fn validate_crd_update(new: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Fills in what a `CustomResourceDefinition` may leave out: names, the conversion strategy, the port of a conversion
-/// webhook, and the versions that are stored.
+/// Sets the defaults of a `CustomResourceDefinition`: names, the conversion strategy, the port of a conversion webhook,
+/// and the stored versions.
 pub fn default_crd(crd: &mut Value) {
     let Some(crd) = crd.as_object_mut() else { return };
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -112,7 +111,7 @@ fn is_established(crd: &Value) -> bool {
     established.is_some_and(|condition| condition["status"] == "True")
 }
 
-/// The name is that of the resource, and all else is as for any object.
+/// Validates metadata: the name must be that of the resource.
 fn metadata(crd: &Value, definition: &Definition) -> Vec<FieldError> {
     let path = FieldPath::new("metadata");
     let metadata = &crd["metadata"];
@@ -184,7 +183,7 @@ impl Approval {
     }
 }
 
-/// Groups of the community need an approval.
+/// Checks the approval annotation, which groups of the Kubernetes community need.
 fn approval(crd: &Value, definition: &Definition, old: Option<&Value>) -> Option<FieldError> {
     let is_protected = ["k8s.io", "kubernetes.io"].into_iter().any(|domain| {
         definition.group.strip_suffix(domain).is_some_and(|front| front.is_empty() || front.ends_with('.'))

@@ -1,4 +1,4 @@
-//! Resources inside resources: their type and metadata are those of any object.
+//! Embedded resources: they have the type and metadata of any object.
 
 use serde_json::Value;
 
@@ -8,11 +8,11 @@ use super::node::Node;
 use super::unknown::UnknownPaths;
 use crate::{FieldError, FieldPath, name_is_path_segment, validate_dns1035_label, validate_object_meta};
 
-/// Brings the metadata of embedded resources into the form that Kubernetes gives it: unknown fields gone, empty ones
-/// left out. The paths of the unknown ones are added to `unknown`.
+/// Brings the metadata of embedded resources into the form of Kubernetes: without unknown and without empty fields.
+/// Adds the paths of unknown fields to `unknown`.
 ///
 /// # Errors
-/// The first thing that is not of the type that it has in every object.
+/// The first metadata field of the wrong type.
 pub(super) fn coerce(
     node: &Node,
     value: &mut Value,
@@ -69,7 +69,7 @@ fn coerce_meta(
     }
 }
 
-/// What is wrong with the types and metadata of embedded resources.
+/// Validates the types and metadata of embedded resources.
 pub(super) fn validate(node: &Node, value: &Value, is_resource: bool, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Errors::default();
     walk(node, value, is_resource, path, &mut errors);
@@ -127,8 +127,7 @@ fn resource(value: &Value, path: &FieldPath, errors: &mut Errors) {
             let mut metadata = decoded.metadata;
             metadata.entry("name").or_insert_with(|| "fakename".into());
             let is_namespaced = metadata.contains_key("namespace");
-            // The way to the resource may be long, and there may be many errors: it is put in front of those only that
-            // are told.
+            // The path to the resource may be long, and errors many: only reported errors get the prefix.
             let own = FieldPath::new("metadata");
             let found = validate_object_meta(&metadata.into(), is_namespaced, name_is_path_segment, &own);
             errors.extend(found.into_iter().map(|mut error| {

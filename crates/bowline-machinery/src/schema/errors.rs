@@ -1,13 +1,13 @@
-//! What is wrong with a schema or an object, as much of it as is told.
+//! Errors of a schema or an object, limited in number and size.
 
 use super::problem::{MAX_PROBLEMS, MAX_TEXT};
 use crate::FieldError;
 
-/// Errors, up to [`MAX_PROBLEMS`] of them and [`MAX_TEXT`] bytes. The first is always told, however long it is; what
-/// comes when it is full is dropped.
+/// Errors, up to [`MAX_PROBLEMS`] of them and [`MAX_TEXT`] bytes. The first is always kept, however long it is; later
+/// ones beyond the limit are dropped.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
-    told: Vec<FieldError>,
+    errors: Vec<FieldError>,
     text: usize,
 }
 
@@ -15,11 +15,11 @@ impl Errors {
     pub(super) fn push(&mut self, error: FieldError) {
         if !self.is_full() {
             self.text += error.to_string().len();
-            self.told.push(error);
+            self.errors.push(error);
         }
     }
 
-    /// Takes no more of them than are told.
+    /// Adds errors up to the limit.
     pub(super) fn extend(&mut self, errors: impl IntoIterator<Item = FieldError>) {
         let mut errors = errors.into_iter();
         while !self.is_full()
@@ -29,12 +29,12 @@ impl Errors {
         }
     }
 
-    /// Whether nothing more is told, so that nothing more need be looked for.
+    /// Whether the limit is reached, so that validation can stop.
     pub(super) fn is_full(&self) -> bool {
-        self.told.len() >= MAX_PROBLEMS || self.text >= MAX_TEXT
+        self.errors.len() >= MAX_PROBLEMS || self.text >= MAX_TEXT
     }
 
     pub(super) fn into_vec(self) -> Vec<FieldError> {
-        self.told
+        self.errors
     }
 }

@@ -3,18 +3,18 @@
 use super::node::Node;
 use crate::FieldPath;
 
-/// Where a path leads.
+/// The target of a path.
 pub(super) struct Found<'n> {
     pub(super) path: FieldPath,
-    /// The first name in it.
+    /// The first name in the path.
     pub(super) first: String,
     pub(super) node: Option<&'n Node>,
 }
 
-/// Follows a path through a schema.
+/// Resolves a path in a schema.
 ///
 /// # Errors
-/// Why it leads nowhere, in the words of Kubernetes.
+/// The reason why it does not resolve, in the words of Kubernetes.
 pub(super) fn follow<'n>(text: &str, schema: &'n Node, allows_brackets: bool) -> Result<Found<'n>, String> {
     let mut tokens = tokens(text).into_iter();
     let mut found = Found { path: FieldPath::root(), first: String::new(), node: Some(schema) };
@@ -62,7 +62,7 @@ fn step(found: &mut Found<'_>, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Dots, brackets, and what stands between them. A text in single quotes is one.
+/// Dots, brackets, and the texts between them. A text in single quotes is one token.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The formats that strings and numbers may have, and whether a text has one: as Go's libraries see it.
+//! Formats of strings and numbers, checked as Go's libraries do.
 
 mod mail;
 mod net;
@@ -16,7 +16,7 @@ pub(super) use time::rfc3339_in_utc;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Format {
     name: String,
-    /// Whether custom resources are checked for it: Kubernetes ignores what it does not know for that type.
+    /// Whether custom resources are checked for it: Kubernetes ignores formats that it does not know for the type.
     is_checked: bool,
 }
 
@@ -25,7 +25,7 @@ impl Format {
         Self { name, is_checked: false }
     }
 
-    /// Decides whether it is checked, when the schema's type is known.
+    /// Decides whether the format is checked, once the schema's type is known.
     pub(super) fn resolve(&mut self, kind: &str, int_or_string: bool) {
         self.is_checked = match kind {
             _ if int_or_string => check(&self.name).is_some(),
@@ -47,7 +47,7 @@ impl Format {
     }
 }
 
-/// Whether a text has a format; `None` if the format is none that texts have.
+/// Whether a text has a format; `None` if texts have no such format.
 pub(super) fn holds(format: &str, text: &str) -> Option<bool> {
     if format.is_empty() {
         return None;
@@ -57,7 +57,7 @@ pub(super) fn holds(format: &str, text: &str) -> Option<bool> {
 
 type Check = fn(&str) -> bool;
 
-/// Dashes in a format's name do not count.
+/// Dashes in a format's name are ignored.
 fn check(format: &str) -> Option<Check> {
     Some(match format.replace('-', "").as_str() {
         "bsonobjectid" => |text| text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
@@ -154,7 +154,7 @@ fn is_credit_card(text: &str) -> bool {
     PATTERNS.credit_card.is_match(&digits) && sum.is_multiple_of(10)
 }
 
-/// The characters of an ISBN without what may stand between them.
+/// The characters of an ISBN without separators.
 fn isbn(text: &str) -> Vec<u8> {
     let between = |byte: &u8| matches!(byte, b'\t' | b'\n' | 0xc | b'\r' | b' ' | b'-');
     text.bytes().filter(|byte| !between(byte)).collect()

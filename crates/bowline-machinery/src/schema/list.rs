@@ -1,4 +1,4 @@
-//! Lists that are sets or maps: no item, or no key of an item, may be there twice.
+//! Lists that are sets or maps: duplicate items and duplicate keys.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::errors::Errors;
 use super::node::Node;
 use crate::{FieldError, FieldPath, go_text};
 
-/// What is there twice in lists that are sets or maps.
+/// Validates that lists of type set or map contain no duplicates.
 pub(super) fn validate(node: &Node, value: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Errors::default();
     walk(node, value, path, &mut errors);
@@ -76,7 +76,7 @@ fn map(names: &[String], items: &[Value], path: &FieldPath, errors: &mut Errors)
     errors.extend(found.map(|(index, item)| FieldError::duplicate(&path.index(index), item)));
 }
 
-/// The second of each key, with its place.
+/// The later ones of equal keys, with their indexes.
 fn repeated<T>(keys: impl Iterator<Item = (String, T)>) -> Vec<(usize, T)> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut found = Vec::new();
@@ -90,7 +90,7 @@ fn repeated<T>(keys: impl Iterator<Item = (String, T)>) -> Vec<(usize, T)> {
     found
 }
 
-/// A text that is the same for equal values only. Numbers of another type are not equal, as in Go.
+/// A text that is equal only for equal values. As in Go, numbers of different types differ.
 fn key(value: &Value) -> String {
     match value {
         Value::Number(number) if number.as_i64().is_none() => {

@@ -1,19 +1,19 @@
-//! Metadata as Go reads it into `ObjectMeta` and writes it back: unknown fields gone, empty ones left out, and the
-//! error of Go's decoder where a type is wrong.
+//! Metadata after decoding into Go's `ObjectMeta` and encoding: without unknown and empty fields, or with the error of
+//! Go's decoder for a wrong type.
 
 use serde_json::{Map, Number, Value};
 
 use crate::go_text::go_kind;
 
-/// Metadata after it was read.
+/// Metadata after decoding.
 pub(super) struct Decoded {
-    /// What is left.
+    /// The remaining fields.
     pub(super) metadata: Map<String, Value>,
-    /// The paths of the fields that are not, from the metadata on.
+    /// The paths of unknown fields, relative to the metadata.
     pub(super) unknown: Vec<String>,
 }
 
-/// Reads metadata.
+/// Decodes metadata.
 ///
 /// # Errors
 /// The message of Go's decoder.
@@ -38,14 +38,14 @@ struct Shape {
     fields: &'static [(&'static str, Kind)],
 }
 
-/// The Go type of a field, and whether it is left out when it is empty.
+/// The Go type of a field, and whether it is omitted when empty.
 enum Kind {
     Text,
     Uid,
-    /// A text that is written even when it is empty.
+    /// A text that is written even when empty.
     FullText,
     Integer,
-    /// Something that may be null, and is written unless it is.
+    /// A value that may be null, and is written unless it is.
     Pointer(Scalar),
     Time,
     Texts,
@@ -107,7 +107,7 @@ static MANAGED_FIELDS: Shape = Shape {
 };
 
 impl Shape {
-    /// `path` is where the struct is, with indices, and `names` without them; both end with a dot unless empty.
+    /// `path` is the path of the struct with indexes, and `names` without; both end with a dot unless empty.
     fn decode(
         &self,
         fields: &Map<String, Value>,
@@ -133,7 +133,7 @@ impl Shape {
     }
 }
 
-/// Where a value is, for its errors.
+/// The position of a value, for its errors.
 struct Field {
     shape: &'static str,
     names: String,
@@ -170,7 +170,7 @@ impl Field {
 }
 
 impl Kind {
-    /// The value as it is written back; `None` if it is left out.
+    /// The value to write; `None` if it is omitted.
     fn decode(
         &self,
         value: &Value,
@@ -246,7 +246,7 @@ impl Scalar {
     }
 }
 
-/// A time as it is written back: in seconds, and in UTC.
+/// A time in its written form: in seconds, and in UTC.
 fn time(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err(unparsed(text, "", "2006"));
@@ -265,9 +265,9 @@ mod tests {
 
     use super::*;
 
-    /// What Go's decoder and encoder made of it.
+    /// The expected values are the output of Go's decoder and encoder.
     #[test]
-    fn metadata_is_what_go_makes_of_it() {
+    fn metadata_is_normalised_as_in_go() {
         let rows = [
             (json!(null), json!({}), ""),
             (json!({"name": null, "labels": null, "unknown": 1}), json!({}), "unknown"),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_cannot_read_is_refused_in_its_words() {
+    fn undecodable_metadata_is_refused_with_the_message_of_go() {
         let rows = [
             (json!(5), "json: cannot unmarshal number into Go value of type v1.ObjectMeta"),
             (

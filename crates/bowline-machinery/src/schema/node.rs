@@ -1,4 +1,4 @@
-//! One schema and those inside it: the tree that the rest of this module walks.
+//! One schema and its inner ones: the tree that the rest of this module walks.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::format::Format;
 use super::pattern::Pattern;
 
-/// One schema. Absent and empty are the same unless the type says otherwise.
+/// One schema. Absent and empty are the same unless the type separates them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Node {
     pub(super) kind: String,
@@ -26,11 +26,11 @@ pub(super) struct Node {
     pub(super) not: Option<Box<Node>>,
     pub(super) extensions: Extensions,
     pub(super) rules: Vec<Rule>,
-    /// What is rarely there, or not supported.
+    /// Fields that are rare or not supported.
     pub(super) rare: Option<Box<Rare>>,
 }
 
-/// What limits a value of its own accord.
+/// Limits of a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Limits {
     pub(super) maximum: Option<f64>,
@@ -52,18 +52,18 @@ pub(super) struct Limits {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Items {
     One(Box<Node>),
-    /// One for each item: refused, but read to be checked.
+    /// One schema for each item: refused, but parsed for validation.
     Each(Vec<Node>),
 }
 
-/// What fields an object has beside its properties.
+/// The rule for fields that are not in `properties`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Additional {
     Allowed(bool),
     Schema(Box<Node>),
 }
 
-/// What is Kubernetes's own.
+/// The extensions of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Extensions {
     pub(super) preserve_unknown_fields: Option<bool>,
@@ -74,7 +74,7 @@ pub(super) struct Extensions {
     pub(super) map_type: Option<String>,
 }
 
-/// One of the `x-kubernetes-validations`.
+/// One rule of `x-kubernetes-validations`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rule {
     pub(super) expression: String,
@@ -85,7 +85,7 @@ pub(super) struct Rule {
     pub(super) optional_old_self: Option<bool>,
 }
 
-/// What is rarely there, or not supported.
+/// Fields that are rare or not supported.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rare {
     pub(super) title: String,
@@ -101,7 +101,7 @@ pub(super) struct Rare {
     pub(super) additional_items: Option<Additional>,
 }
 
-/// What a field asks for when it is there; refused.
+/// A `dependencies` entry; refused.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Dependency {
     Schema(Box<Node>),
@@ -109,7 +109,7 @@ pub(super) enum Dependency {
 }
 
 impl Node {
-    /// The schema of every item of a list.
+    /// The schema of all items of a list.
     pub(super) fn item(&self) -> Option<&Node> {
         match &self.items {
             Some(Items::One(node)) => Some(node),
@@ -117,7 +117,7 @@ impl Node {
         }
     }
 
-    /// The schema of the fields that are no properties.
+    /// The schema of fields that are not in `properties`.
     pub(super) fn additional_schema(&self) -> Option<&Node> {
         match &self.additional {
             Some(Additional::Schema(node)) => Some(node),
@@ -151,7 +151,7 @@ impl Node {
         self.rare.as_deref().unwrap_or(&NOTHING)
     }
 
-    /// Calls `visit` for this schema and all inside it, until it answers `true`; whether it did.
+    /// Calls `visit` for this schema and all inner ones until it returns `true`, and returns whether it did.
     pub(super) fn any(&self, visit: &mut dyn FnMut(&Node) -> bool) -> bool {
         if visit(self) {
             return true;

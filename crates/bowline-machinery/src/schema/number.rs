@@ -1,4 +1,4 @@
-//! Numbers as the validator of Kubernetes sees them: integers of 64 bits, or floats. Its habits at the edges are kept.
+//! Numbers in the validator of Kubernetes: integers of 64 bits, or floats, with its exact edge cases.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ impl Number {
     }
 }
 
-/// Whether a float counts as an integer: it is one, or very nearly so.
+/// Whether a float counts as an integer: it is one, or nearly one.
 pub(super) fn is_json_integer(number: f64) -> bool {
     const MAX: f64 = 9_007_199_254_740_991.0;
     if !number.is_finite() || number.abs() > MAX {
@@ -44,11 +44,11 @@ pub(super) fn is_json_integer(number: f64) -> bool {
     if number.fract() == 0.0 {
         return true;
     }
-    // The comparison goes through an unsigned integer, so that nothing negative is nearly whole.
+    // The comparison goes through an unsigned integer, so that no negative number is nearly whole.
     number > 0.0 && whole > 0.0 && (number - whole) / (number + whole) < 1e-9
 }
 
-/// Checks a number against its format's range and the limits of its schema.
+/// Validates a number: the range of its format and the limits of its schema.
 pub(super) fn validate(number: Number, node: &Node, format: &str, path: &str) -> Outcome {
     let mut outcome = Outcome::default();
     let range = Range::of(node, format);
@@ -76,7 +76,7 @@ pub(super) fn validate(number: Number, node: &Node, format: &str, path: &str) ->
     outcome
 }
 
-/// The range that type and format leave.
+/// The range of type and format.
 struct Range<'a> {
     kind: &'a str,
     format: &'a str,
@@ -118,7 +118,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// The integer that is written the same way.
+/// The integer with the same text.
 fn whole(number: Number) -> Option<i64> {
     match number {
         Number::Integer(number) => Some(number),

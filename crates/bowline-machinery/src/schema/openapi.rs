@@ -1,4 +1,4 @@
-//! What Kubernetes allows of `OpenAPI` in a schema, and its own extensions: what can be said of each schema by itself.
+//! The subset of `OpenAPI` that Kubernetes allows in a schema, and its extensions: checks of each schema alone.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 const REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// What is asked of a schema. An update asks less where the old schema was let through without it.
+/// The rules to enforce. An update relaxes those that the old schema already violates.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Strictness {
@@ -27,36 +27,36 @@ impl Strictness {
         Self { known_types: true, pruned_defaults: true, atomic_sets: true, map_keys: true };
 }
 
-/// What is wrong with a schema, and with those inside it.
+/// Validates a schema and its inner ones.
 pub(super) fn check(node: &Node, path: &FieldPath, strictness: Strictness) -> Vec<FieldError> {
     let mut checker = Checker { errors: Errors::default(), strictness };
     checker.node(node, path, &Place { is_root: true, ..Place::default() });
     checker.errors.into_vec()
 }
 
-/// Whether a type is none of those that there are.
+/// Whether a type is unknown.
 pub(super) fn has_unknown_type(node: &Node) -> bool {
     !node.kind.is_empty() && !TYPES.contains(&node.kind.as_str())
 }
 
-/// Whether a set has items of which parts could be owned by different people.
+/// Whether a set has items whose parts could have different owners.
 pub(super) fn has_loose_set(node: &Node) -> bool {
     node.extensions.list_type.as_deref() == Some("set")
         && node.item().is_some_and(|item| loose_part(item).is_some())
 }
 
-/// Whether a list that is a set or a map lacks what that needs.
+/// Whether a list that is a set or a map lacks required fields.
 pub(super) fn has_loose_keys(node: &Node) -> bool {
     !map_keys(node, &FieldPath::root()).is_empty()
 }
 
-/// Where a schema is.
+/// The position of a schema.
 #[derive(Clone, Debug, Default)]
 struct Place {
     is_root: bool,
     /// Inside the type or metadata of a resource.
     is_meta: bool,
-    /// Why no defaults may be here.
+    /// The reason why defaults are forbidden here.
     no_defaults: Option<String>,
 }
 
@@ -175,7 +175,7 @@ impl Checker {
         }
     }
 
-    /// Says that a schema should have another type.
+    /// Reports that a schema must have another type.
     fn expect_type(&mut self, node: &Node, path: &FieldPath, detail: &str) {
         let at = path.child("type");
         self.errors.push(if node.kind.is_empty() {
@@ -217,7 +217,7 @@ impl Checker {
             && let Some(part) = loose_part(item)
         {
             let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
-            // For both it is the list type that is shown.
+            // The error of either prints the list type.
             let shown = item.extensions.list_type.clone();
             self.errors.push(FieldError::invalid(&path.child("items").child(part), shown, detail));
         }
@@ -285,7 +285,7 @@ impl Checker {
         }
     }
 
-    /// `schema` is there if paths can be followed in it.
+    /// `schema` is set if paths can be resolved in it.
     fn rule(&mut self, rule: &Rule, schema: Option<&Node>, path: &FieldPath) {
         let has_break = |text: &str| text.contains(['\n', '\r']);
         let blank = |text: &str| !text.is_empty() && text.trim().is_empty();
@@ -326,7 +326,7 @@ impl Checker {
     }
 }
 
-/// What says that parts of an item of a set could be owned by different people.
+/// The property of an item of a set that lets its parts have different owners.
 fn loose_part(item: &Node) -> Option<&'static str> {
     let extensions = &item.extensions;
     match item.kind.as_str() {
@@ -338,7 +338,7 @@ fn loose_part(item: &Node) -> Option<&'static str> {
     }
 }
 
-/// Items of sets and maps are never null, and a map's keys are always there.
+/// Items of sets and maps must not be null, and a map's keys are required.
 fn map_keys(node: &Node, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(list_type @ ("set" | "map")) = node.extensions.list_type.as_deref() else { return errors };

@@ -8,19 +8,22 @@ use std::sync::Arc;
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// How much memory one compiled pattern may take. Go has no such limit, but a limit of 1000 to a repetition.
+/// Maximum memory of one compiled pattern. Go limits repetitions to 1000 instead.
 const SIZE_LIMIT: usize = 16 << 20;
 
-/// How much memory all compiled patterns of a schema may take, in MiB.
+/// Maximum memory of all compiled patterns of a schema, in MiB.
 const TOTAL_LIMIT: usize = 32;
 
-/// How many different patterns a schema may have.
+/// Maximum memory of the lazy automaton of one match. Beyond it the match continues, but slower.
+const MATCH_LIMIT: usize = 1 << 20;
+
+/// Maximum number of different patterns in a schema.
 const MAX_PATTERNS: usize = 4096;
 
-/// What a pattern is first given. A compiled pattern does not tell its size; it is found by doubling.
+/// The first size limit to try. A compiled pattern does not report its size; it is found by doubling.
 const FIRST_SIZE: usize = 4 << 10;
 
-/// A regular expression; it may be one that does not compile. Cheap to clone.
+/// A regular expression, possibly one that does not compile. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
     source: Arc<str>,
@@ -32,14 +35,30 @@ impl Pattern {
         &self.source
     }
 
-    /// Why it does not compile, in Go's words.
+    /// The compile error, in Go's words.
     pub(super) fn error(&self) -> Option<&str> {
         self.compiled.as_ref().err().map(|error| &**error)
     }
 
-    /// Whether it matches somewhere in `text`. One that does not compile matches nothing.
-    pub(super) fn matches(&self, text: &str) -> bool {
-        self.compiled.as_ref().is_ok_and(|regex| regex.is_match(text.as_bytes()))
+    /// Whether it matches somewhere in `text`. A pattern that does not compile matches nothing.
+    pub(super) fn matches(&self, text: &str, matcher: &mut Matcher) -> bool {
+        self.compiled.as_ref().is_ok_and(|regex| matcher.matches(&self.source, regex, text))
+    }
+}
+
+/// The scratch memory of the last matched pattern.
+///
+/// A regex keeps megabytes of scratch memory per thread. A clone has its own scratch memory, which is freed with it, so
+/// that a schema keeps only its compiled patterns. Creating it anew for each text of a list would cost more than the
+/// matches.
+#[derive(Debug, Default)]
+pub(super) struct Matcher(Option<(Arc<str>, Regex)>);
+
+impl Matcher {
+    fn matches(&mut self, source: &Arc<str>, regex: &Regex, text: &str) -> bool {
+        let last = self.0.take().filter(|(last, _)| last == source);
+        let (_, regex) = self.0.insert(last.unwrap_or_else(|| (source.clone(), regex.clone())));
+        regex.is_match(text.as_bytes())
     }
 }
 
@@ -49,12 +68,12 @@ impl PartialEq for Pattern {
     }
 }
 
-/// The patterns of a schema, or of all schemas of a definition: equal ones are compiled once, and all together must not
-/// take too much. One that would is a pattern that does not compile, so that its schema is refused as with any other.
+/// The patterns of a schema, or of all schemas of a definition. Equal ones are compiled once. A pattern that exceeds
+/// the common memory limit counts as one that does not compile, so that its schema is refused.
 #[derive(Debug)]
 pub(super) struct Patterns {
     known: BTreeMap<Arc<str>, Pattern>,
-    /// How many bytes may still be taken.
+    /// The remaining memory, in bytes.
     left: usize,
 }
 
@@ -79,14 +98,18 @@ impl Patterns {
         Some(pattern)
     }
 
-    /// What was tried in vain is taken as well: it is work that was done.
+    /// A failed attempt also consumes the limit, since it took work.
     fn compile(&mut self, source: &str) -> Result<Regex, String> {
-        let told = |what: &str, part: &str| format!("error parsing regexp: {what}: `{part}`");
-        let translated = syntax::translate(source).map_err(|error| told(error.what, error.part))?;
+        let message = |what: &str, part: &str| format!("error parsing regexp: {what}: `{part}`");
+        let translated = syntax::translate(source).map_err(|error| message(error.what, error.part))?;
         let mut size = FIRST_SIZE;
         while self.left > 0 {
             let limit = size.min(self.left);
-            let built = RegexBuilder::new(&translated).size_limit(limit).nest_limit(1000).build();
+            let built = RegexBuilder::new(&translated)
+                .size_limit(limit)
+                .dfa_size_limit(MATCH_LIMIT)
+                .nest_limit(1000)
+                .build();
             match built {
                 Ok(regex) => {
                     self.left -= limit;
@@ -94,11 +117,11 @@ impl Patterns {
                 }
                 Err(regex::Error::CompiledTooBig(_)) if limit == SIZE_LIMIT => {
                     self.left -= limit;
-                    return Err(told("expression too large", source));
+                    return Err(message("expression too large", source));
                 }
                 Err(regex::Error::CompiledTooBig(_)) if limit == self.left => self.left = 0,
                 Err(regex::Error::CompiledTooBig(_)) => size *= 2,
-                Err(_) => return Err(told("expression nests too deeply", source)),
+                Err(_) => return Err(message("expression nests too deeply", source)),
             }
         }
         Err(too_many())
@@ -122,14 +145,14 @@ mod tests {
         let left = patterns.left;
         assert!(left < TOTAL_LIMIT << 20);
         for _ in 0..10_000 {
-            assert!(patterns.pattern("^(a|b){1,900}$").unwrap().matches("ab"));
+            assert!(patterns.pattern("^(a|b){1,900}$").unwrap().matches("ab", &mut Matcher::default()));
         }
         assert_eq!(patterns.left, left);
-        assert!(first.matches("ba"));
+        assert!(first.matches("ba", &mut Matcher::default()));
     }
 
     #[test]
-    fn a_schema_has_only_so_much_for_its_patterns() {
+    fn the_memory_for_patterns_of_a_schema_is_limited() {
         let mut patterns = Patterns::default();
         let large = |index: usize| format!(r"{index}\pL{{20}}\pL{{20}}\pL{{20}}\pL{{20}}");
         let refused =
@@ -140,11 +163,16 @@ mod tests {
             patterns.pattern("a").unwrap().error(),
             Some("the patterns of a schema must not take more than 32 MiB together, or be more than 4096")
         );
-        assert!(patterns.pattern(&large(0)).unwrap().matches(&format!("0{}", "é".repeat(80))));
+        assert!(
+            patterns
+                .pattern(&large(0))
+                .unwrap()
+                .matches(&format!("0{}", "é".repeat(80)), &mut Matcher::default())
+        );
     }
 
     #[test]
-    fn a_thousand_ordinary_patterns_are_no_trouble() {
+    fn a_thousand_ordinary_patterns_compile() {
         let mut patterns = Patterns::default();
         for index in 0..1000 {
             let source = format!("^[a-z0-9]([-a-z0-9]{{0,61}}[a-z0-9])?(\\.[a-z]+)*{index}$");
@@ -153,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn more_patterns_than_that_are_refused() {
+    fn too_many_patterns_are_refused() {
         let mut patterns = Patterns::default();
         for index in 0..MAX_PATTERNS {
             assert_eq!(patterns.pattern(&index.to_string()).unwrap().error(), None);

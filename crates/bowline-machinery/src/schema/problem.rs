@@ -1,24 +1,24 @@
-//! What validation finds, and how it is told: the errors of the `OpenAPI` validator, as kube-apiserver wraps them.
+//! Errors of the `OpenAPI` validator, as kube-apiserver wraps them.
 
 use serde_json::Value;
 
 use crate::{FieldError, FieldErrorKind, FieldPath};
 
-/// How much is told about one object or schema. Kubernetes tells all; that many lines help nobody, and a list of a
-/// million wrong items would take a hundred times its size in errors.
+/// Maximum number of errors per object or schema. Kubernetes has no limit, but a list of a million wrong items would
+/// produce errors of a hundred times its size.
 pub(super) const MAX_PROBLEMS: usize = 1_000;
 
-/// How many bytes of text are told about one object or schema. Each problem has the whole way there in it, so that a
-/// long name above many of them would make far more text than the object has.
+/// Maximum bytes of errors per object or schema. Each error contains the full path, so a long name above many errors
+/// would produce far more text than the object has.
 pub(super) const MAX_TEXT: usize = 1 << 20;
 
-/// What came of validating a value against a schema.
+/// The result of validating a value against a schema.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     pub(super) problems: Vec<Problem>,
-    /// How many checks applied: of several alternatives that fail, the one with most is told.
+    /// The number of checks that applied: of several failing alternatives, the one with most is reported.
     pub(super) matches: usize,
-    /// How long the texts of the problems are.
+    /// Bytes of all error texts.
     pub(super) text: usize,
 }
 
@@ -32,13 +32,13 @@ impl Outcome {
         self.problems.is_empty()
     }
 
-    /// Forgets the problems.
+    /// Removes the errors.
     pub(super) fn clear(&mut self) {
         self.problems.clear();
         self.text = 0;
     }
 
-    /// Takes over what another outcome found, each thing once.
+    /// Adds another outcome's errors, each once.
     pub(super) fn merge(&mut self, other: Self) {
         self.matches += other.matches;
         if self.problems.is_empty() {
@@ -62,26 +62,26 @@ impl Outcome {
         }
     }
 
-    /// As errors of an object whose own path is `path`.
+    /// The errors for an object whose own path is `path`.
     pub(super) fn into_errors(self, path: &FieldPath) -> Vec<FieldError> {
         self.problems.into_iter().map(|problem| problem.into_error(path)).collect()
     }
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
-    /// Where, from the validated value on; `None` for what is told of the whole object.
+    /// The path from the validated value on; `None` for an error of the whole object.
     place: Option<String>,
     kind: FieldErrorKind,
     value: Value,
-    /// What tells it apart from others; also what is shown, unless `detail` is there.
+    /// The text that distinguishes it from others, printed unless `detail` is set.
     message: String,
     detail: Option<String>,
 }
 
 impl Problem {
-    /// How long it is when it is told.
+    /// The length of the printed error.
     fn text(&self) -> usize {
         let (place, detail) = (self.place.as_deref(), self.detail.as_deref());
         place.map_or(0, str::len)
@@ -90,7 +90,7 @@ impl Problem {
             + detail.map_or(0, str::len)
     }
 
-    /// Told of the whole object, wherever it was found.
+    /// An error of the whole object, independent of its position.
     pub(super) fn plain(message: String) -> Self {
         Self { place: None, kind: FieldErrorKind::Invalid, value: "".into(), message, detail: None }
     }
@@ -99,7 +99,7 @@ impl Problem {
         Self { place: Some(path.to_owned()), kind: FieldErrorKind::Invalid, value, message, detail: None }
     }
 
-    /// A value, shown as `found`, that is not of the type or format `expected`.
+    /// A value, printed as `found`, whose type or format is not `expected`.
     pub(super) fn wrong_type(path: &str, expected: &str, found: &str) -> Self {
         let quoted = crate::quote::quoted(found);
         let message = format!("{path} in body must be of type {expected}: {quoted}");

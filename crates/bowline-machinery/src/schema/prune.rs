@@ -1,4 +1,4 @@
-//! What a schema does not know is taken away, or only named.
+//! Removal, or listing, of unknown fields.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::node::{Additional, Node};
 use super::unknown::UnknownPaths;
 
-/// Fields that a resource has without its schema saying so.
+/// Fields that every resource has, without a schema.
 fn is_meta(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
-/// Removes the fields that the schema does not know. The value is a resource: its type and metadata stay.
+/// Removes unknown fields. If the value is a resource, its type and metadata stay.
 pub(super) fn prune(node: &Node, value: &mut Value, is_resource: bool) {
     Pruner { found: None }.value(Some(node), value, Mode { is_resource, is_kept: false });
 }
@@ -35,12 +35,12 @@ struct Pruner {
     found: Option<Found>,
 }
 
-/// How a value is treated beside what its own schema says.
+/// Rules for a value in addition to its own schema.
 #[derive(Clone, Copy, Default)]
 struct Mode {
     /// It has a type and metadata.
     is_resource: bool,
-    /// It is an item of a list that keeps what it does not know.
+    /// It is an item of a list that preserves unknown fields.
     is_kept: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What was wrong before an update and is still the same is let through: old values beside the new ones.
+//! Validation ratcheting: pairs old values with new ones, so that unchanged errors can be ignored.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::node::Node;
 
-/// The value that was there before, where one can be found for the new one.
+/// The old value that corresponds to a new one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Correlation<'a> {
     old: &'a Value,
@@ -23,7 +23,7 @@ impl<'a> Correlation<'a> {
         Some(Self { old: self.old.get(name)?, node: self.node.field(name)? })
     }
 
-    /// The old items of a list, if it is a map: no other lists say which item is which.
+    /// The old items of a list of type map: only those have an identity.
     pub(super) fn items(self) -> Option<Items<'a>> {
         if self.node.extensions.list_type.as_deref() != Some("map") {
             return None;
@@ -41,7 +41,7 @@ impl<'a> Correlation<'a> {
         Some(items)
     }
 
-    /// Whether nothing has changed, as far as the schema knows.
+    /// Whether the value is unchanged, by the comparison that the schema defines.
     pub(super) fn is_unchanged(self, new: &Value) -> bool {
         match (self.old, new) {
             (Value::Object(old), Value::Object(new)) => {
@@ -75,7 +75,7 @@ impl<'a> Items<'a> {
         Some(Correlation { old, node: self.node })
     }
 
-    /// What an item is known by; only scalars count.
+    /// The key of an item; only scalars count.
     fn key(&self, item: &Value) -> Option<String> {
         let scalar =
             |key| item.get(key).filter(|value| value.is_string() || value.is_number() || value.is_boolean());

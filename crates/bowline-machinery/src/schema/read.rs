@@ -1,6 +1,6 @@
-//! Schemas read from JSON.
+//! Schemas parsed from JSON.
 //!
-//! Reading is bounded in depth and in the number of schemas, so that what walks a tree later may recurse.
+//! Depth and number of schemas are limited, so that recursion over the tree is safe.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use super::node::{Additional, Dependency, Extensions, Items, Limits, Node, Rare,
 use super::pattern::Patterns;
 use crate::{FieldError, FieldPath};
 
-/// How deep schemas may be nested. A JSON parser stops at 128 levels, so no client comes this far.
+/// Maximum nesting of schemas. A JSON parser stops at 128 levels, so clients never reach it.
 const MAX_DEPTH: usize = 128;
 
-/// How many schemas may be in one tree.
+/// Maximum number of schemas in one tree.
 const MAX_NODES: usize = 65_536;
 
-/// Reads a schema.
+/// Parses a schema.
 ///
 /// # Errors
-/// What has the wrong JSON type, each with its path; or one error for a tree that is too deep or too large.
+/// Each field of the wrong JSON type with its path, or one error for a tree that is too deep or too large.
 pub(super) fn read(schema: &Value, path: &FieldPath) -> Result<Node, Vec<FieldError>> {
     read_among(schema, path, &mut Patterns::default())
 }
 
-/// As [`read`], for one of several schemas that share what they may take for their patterns.
+/// As [`read`], for one of several schemas that share a memory limit for their patterns.
 ///
 /// # Errors
-/// As of [`read`].
+/// As [`read`].
 pub(super) fn read_among(
     schema: &Value,
     path: &FieldPath,

@@ -1,5 +1,4 @@
-//! Whether a schema is structural: every field that it says something of is specified, and outside of `allOf`,
-//! `anyOf`, `oneOf` and `not`.
+//! Structural schemas: every field with rules must also be specified outside of `allOf`, `anyOf`, `oneOf` and `not`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use super::errors::Errors;
 use super::node::{Additional, Items, Node};
 use crate::{FieldError, FieldPath};
 
-/// Why a schema cannot be read as a structural one at all; told only if nothing else is wrong with it.
+/// The reason why a schema cannot be converted to a structural one; reported only if it is the only error.
 pub(super) fn obstacle(node: &Node) -> Option<String> {
     let mut found = None;
     node.any(&mut |node| {
@@ -41,7 +40,7 @@ fn own_obstacle(node: &Node) -> Option<String> {
     None
 }
 
-/// What keeps a schema from being structural, sorted.
+/// The violations of the structural rules, sorted.
 pub(super) fn check(node: &Node, path: &FieldPath) -> Vec<FieldError> {
     let mut checker = Checker { errors: Errors::default() };
     checker.structure(node, Level::Root, path);
@@ -138,7 +137,7 @@ impl Checker {
         }
     }
 
-    /// What holds where a resource is, at the root or embedded.
+    /// Checks the rules for a resource, at the root or embedded.
     fn resource(&mut self, node: &Node, level: Level, path: &FieldPath) {
         let is_embedded = node.extensions.embedded_resource;
         let is_resource = level == Level::Root || is_embedded;
@@ -191,7 +190,7 @@ impl Checker {
         }
     }
 
-    /// What a schema in a junction may say.
+    /// Checks the fields of a schema inside a junction.
     fn nested(&mut self, node: &Node, skip_any_of: bool, path: &FieldPath) {
         if self.errors.is_full() {
             return;
@@ -229,8 +228,8 @@ impl Checker {
         }
     }
 
-    /// Whether all that junctions speak of is specified outside of them. `structure` is the schema outside, at
-    /// `path`; `node` the one inside, at `nested`.
+    /// Checks that all fields in junctions are specified outside of them. `structure` is the outer schema, at `path`;
+    /// `node` the inner one, at `nested`.
     fn is_specified(&mut self, node: &Node, structure: Option<&Node>, path: &FieldPath, nested: &FieldPath) {
         if self.errors.is_full() {
             return;
@@ -269,7 +268,7 @@ impl Checker {
     }
 }
 
-/// Whether alternatives say "an integer or a string", and no more.
+/// Whether the alternatives are exactly "integer" and "string".
 fn is_int_or_string(any_of: &[Node]) -> bool {
     let is_only = |node: &Node, kind: &str| *node == Node { kind: kind.to_owned(), ..Node::default() };
     matches!(any_of, [integer, string] if is_only(integer, "integer") && is_only(string, "string"))
@@ -293,23 +292,23 @@ mod tests {
     use super::*;
     use crate::schema::read;
 
-    fn told(schema: &serde_json::Value) -> Vec<String> {
+    fn errors(schema: &serde_json::Value) -> Vec<String> {
         let path = FieldPath::new("s");
         let node = read::read(schema, &path).unwrap();
         check(&node, &path).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn what_is_said_in_a_junction_must_be_specified_outside() {
+    fn fields_in_a_junction_must_be_specified_outside() {
         let schema = json!({
             "type": "object",
             "properties": {"spec": {"type": "object", "anyOf": [{"properties": {"a": {"minimum": 1}}}]}},
         });
-        // Only the junctions of the root are followed, as in Kubernetes.
-        assert_eq!(told(&schema), [""; 0]);
+        // As in Kubernetes, only the junctions of the root are checked.
+        assert_eq!(errors(&schema), [""; 0]);
         let schema = json!({"type": "object", "not": {"properties": {"a": {}}, "items": {}}});
         assert_eq!(
-            told(&schema),
+            errors(&schema),
             [
                 "s.items: Required value: because it is defined in s.not.items",
                 "s.properties[a]: Required value: because it is defined in s.not.properties[a]",

@@ -1,13 +1,13 @@
-//! The paths of unknown fields, as many of them as are told.
+//! The paths of unknown fields, limited in number and size.
 
-/// As many unknown fields as Kubernetes reports of a built-in kind.
+/// Maximum number of reported unknown fields, as in Kubernetes for a built-in kind.
 const MAX_PATHS: usize = 100;
 
-/// How long the paths may become together: each has the whole way there in it, so that a long name above many unknown
-/// fields would make far more text than the object has.
+/// Maximum bytes of all paths. Each contains the full path, so a long name above many unknown fields would produce far
+/// more text than the object has.
 const MAX_TEXT: usize = 64 << 10;
 
-/// Paths that were found. The first is always told, however long it is.
+/// The paths found. The first is always kept, however long it is.
 #[derive(Debug, Default)]
 pub(super) struct UnknownPaths {
     paths: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct UnknownPaths {
 }
 
 impl UnknownPaths {
-    /// Adds a path, unless enough is told. Then the path is not even made.
+    /// Adds a path up to the limit. Beyond it the path is not built.
     pub(super) fn add(&mut self, path: impl FnOnce() -> String) {
         if self.paths.len() < MAX_PATHS && self.text < MAX_TEXT {
             let path = path();
@@ -24,12 +24,12 @@ impl UnknownPaths {
         }
     }
 
-    /// How many there are.
+    /// The number of paths.
     pub(super) fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// The paths; those from `place` on are sorted among themselves, and so are those before.
+    /// The paths. Those from `place` on are sorted among themselves, and so are those before.
     pub(super) fn into_sorted(mut self, place: usize) -> Vec<String> {
         let place = place.min(self.paths.len());
         let (before, behind) = self.paths.split_at_mut(place);

@@ -1,6 +1,6 @@
-//! URIs as Go's `net/url` reads them: what it refuses, and what it says then.
+//! URIs as Go's `net/url` parses them, with its errors.
 
-/// What matters of a URI here.
+/// The parts of a URI that formats use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Uri {
     pub(super) scheme: String,
@@ -11,27 +11,27 @@ pub(super) struct Uri {
     pub(super) fragment: String,
 }
 
-/// Reads a URI as it stands in an HTTP request: absolute, or an absolute path; `#` is nothing special.
+/// Parses a URI of an HTTP request: absolute, or an absolute path; `#` has no special meaning.
 ///
 /// # Errors
 /// Go's message.
 pub(super) fn parse_request(text: &str) -> Result<Uri, String> {
-    parse(text, true).map_err(|message| told(text, &message))
+    parse(text, true).map_err(|message| parse_error(text, &message))
 }
 
-/// Reads a URI, or a reference to one.
+/// Parses a URI, or a relative reference.
 ///
 /// # Errors
 /// Go's message.
 pub(super) fn parse_reference(text: &str) -> Result<Uri, String> {
     let (front, fragment) = text.split_once('#').unwrap_or((text, ""));
-    let mut uri = parse(front, false).map_err(|message| told(front, &message))?;
-    check_escapes(fragment, false).map_err(|message| told(text, &message))?;
+    let mut uri = parse(front, false).map_err(|message| parse_error(front, &message))?;
+    check_escapes(fragment, false).map_err(|message| parse_error(text, &message))?;
     fragment.clone_into(&mut uri.fragment);
     Ok(uri)
 }
 
-fn told(text: &str, message: &str) -> String {
+fn parse_error(text: &str, message: &str) -> String {
     format!("parse {}: {message}", crate::quote::quoted(text))
 }
 
@@ -131,7 +131,7 @@ fn check_port(port: &str) -> Result<(), String> {
     Err(format!("invalid port {} after host", crate::quote::quoted(port)))
 }
 
-/// Whether what stands behind percent signs are two digits, and, in a host, whether nothing else is wrong with it.
+/// Checks that percent signs are followed by two hexadecimal digits and, in a host, that all characters are allowed.
 fn check_escapes(text: &str, is_host: bool) -> Result<(), String> {
     let bytes = text.as_bytes();
     let mut index = 0;

@@ -1,33 +1,35 @@
-//! Whether a value is what its schema says: a walk that finds what the `OpenAPI` validator of Kubernetes finds, in its
-//! order, and words it alike.
+//! Validation of a value against a schema: the same errors as the `OpenAPI` validator of Kubernetes, in its order and
+//! with its messages.
 
 use serde_json::{Map, Value};
 
 use super::format;
 use super::node::{Additional, Node};
 use super::number::{self, Number};
+use super::pattern::Matcher;
 use super::problem::{Outcome, Problem};
 use super::ratchet::Correlation;
 
 /// A validation of one value.
 pub(super) struct Validator<'a> {
-    /// Where the walk is, from the validated value on.
+    /// The path from the validated value on.
     path: String,
-    /// Whether formats count that Kubernetes does not check in custom resources, as for defaults.
+    /// Whether to check formats that Kubernetes ignores in custom resources, as for defaults.
     is_raw: bool,
-    /// What was there before, in an update.
+    /// The old value, in an update.
     old: Option<Correlation<'a>>,
+    matcher: Matcher,
 }
 
 impl<'a> Validator<'a> {
-    /// For objects; what is wrong and `old` had already is let through.
+    /// For objects; errors that `old` already had are ignored.
     pub(super) fn new(old: Option<Correlation<'a>>) -> Self {
-        Self { path: String::new(), is_raw: false, old }
+        Self { path: String::new(), is_raw: false, old, matcher: Matcher::default() }
     }
 
-    /// For defaults in a schema: formats count as written, and `x-kubernetes-int-or-string` is no type.
+    /// For defaults in a schema: all formats are checked, and `x-kubernetes-int-or-string` is not a type.
     pub(super) fn raw() -> Self {
-        Self { path: String::new(), is_raw: true, old: None }
+        Self { path: String::new(), is_raw: true, old: None, matcher: Matcher::default() }
     }
 
     pub(super) fn validate(&mut self, node: &Node, value: &Value) -> Outcome {
@@ -57,7 +59,7 @@ impl<'a> Validator<'a> {
             }
             outcome.matches += 1;
         }
-        // What a junction finds is let through with the whole value, or not at all.
+        // Errors in a junction are ignored for the whole value, or not at all.
         let old = self.old.take();
         outcome.merge(self.junctions(node, value));
         self.old = old;
@@ -111,8 +113,9 @@ impl<'a> Validator<'a> {
         refused.then(|| Problem::wrong_type(&self.path, &types.join(","), "null"))
     }
 
-    fn text(&self, node: &Node, text: &str) -> Option<Problem> {
-        let path = &self.path;
+    fn text(&mut self, node: &Node, text: &str) -> Option<Problem> {
+        let Self { path, matcher, .. } = self;
+        let path = &*path;
         let limits = &node.limits;
         let length = || i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
         if let Some(limit) = limits.max_length.filter(|limit| length() > *limit) {
@@ -122,7 +125,7 @@ impl<'a> Validator<'a> {
             let message = format!("{path} in body should be at least {limit} chars long");
             return Some(Problem::invalid(path, text.into(), message));
         }
-        let pattern = limits.pattern.as_ref().filter(|pattern| !pattern.matches(text))?;
+        let pattern = limits.pattern.as_ref().filter(|pattern| !pattern.matches(text, matcher))?;
         let source = pattern.source();
         let message = match pattern.error() {
             None => format!("{path} in body should match '{source}'"),
@@ -269,13 +272,13 @@ impl<'a> Validator<'a> {
         Problem::plain(format!("{} {what}", crate::quote::quoted(&self.path)))
     }
 
-    /// What a field was before. The type of an object itself cannot have changed, so it counts as new.
+    /// The old value of a field. The type of an object itself cannot have changed, so it counts as new.
     fn field(&self, name: &str) -> Option<Correlation<'a>> {
         let is_type = self.path.is_empty() && matches!(name, "apiVersion" | "kind");
         self.old.filter(|_| !is_type)?.field(name)
     }
 
-    /// Validates what is one step further down.
+    /// Validates a child value.
     fn within(&mut self, step: &str, old: Option<Correlation<'a>>, node: &Node, value: &Value) -> Outcome {
         let length = self.path.len();
         self.path.push_str(step);
@@ -287,7 +290,7 @@ impl<'a> Validator<'a> {
     }
 }
 
-/// What type was expected and what was found, if that is wrong.
+/// The expected and the found type, if they differ.
 fn wrong_type(types: &[&str], format: &str, value: &Value) -> Option<(String, &'static str)> {
     let has = |kind: &str| types.contains(&kind);
     let (found, found_format) = match value {
@@ -317,7 +320,7 @@ fn wrong_type(types: &[&str], format: &str, value: &Value) -> Option<(String, &'
     (!fits).then(|| (types.join(","), found))
 }
 
-/// Whether a value is this choice of an enum. Go converts the value to the choice's type before it compares.
+/// Whether a value equals this choice of an enum. Go converts the value to the choice's type before it compares.
 fn is_choice(value: &Value, choice: &Value) -> bool {
     match (value, choice) {
         (Value::Null, _) | (_, Value::Null) => false,

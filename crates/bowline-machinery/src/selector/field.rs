@@ -1,27 +1,27 @@
-//! A field selector: fields that must have a value, or must not.
+//! Field selectors: comparisons of fields with values.
 
 use std::fmt;
 
-/// Picks objects by the values of some of their fields: `metadata.name=a,status.phase!=Running`.
+/// Selects objects by the values of some of their fields: `metadata.name=a,status.phase!=Running`.
 ///
-/// Printed it is in its canonical form: requirements ordered by their text, `=` for `==`, values escaped.
+/// Prints in canonical form: requirements ordered by their text, `=` for `==`, values escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     requirements: Vec<FieldRequirement>,
 }
 
-/// One thing that a field must meet.
+/// One requirement on a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRequirement {
-    /// The field, as the kind calls it: `spec.nodeName`.
+    /// The field, by the kind's name for it: `spec.nodeName`.
     pub field: String,
-    /// How it is compared.
+    /// The comparison.
     pub operator: FieldOperator,
-    /// What it is compared with, without escapes.
+    /// The value to compare with, without escapes.
     pub value: String,
 }
 
-/// How a field is compared.
+/// The comparison of a field with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldOperator {
     /// `field=value` or `field==value`
@@ -30,7 +30,7 @@ pub enum FieldOperator {
     NotEquals,
 }
 
-/// Why a text is no field selector; a server answers it as a bad request.
+/// The text is not a field selector; a server responds with 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FieldSelectorError {
@@ -42,13 +42,13 @@ pub enum FieldSelectorError {
         /// The term.
         term: String,
     },
-    /// A backslash in front of something that needs none.
+    /// A backslash in front of a character that needs none.
     #[error("invalid field selector: invalid escape sequence: {sequence}")]
     Escape {
-        /// The backslash and what is behind it.
+        /// The backslash and the character after it.
         sequence: String,
     },
-    /// A comma or an equals sign in a value without a backslash in front of it. Kubernetes prints its number.
+    /// A comma or an equals sign in a value without a backslash before it. Kubernetes prints its number.
     #[error("invalid field selector: unescaped character in value: {}", u32::from(*character))]
     Unescaped {
         /// The character.
@@ -57,7 +57,7 @@ pub enum FieldSelectorError {
 }
 
 impl FieldSelector {
-    /// From the `fieldSelector` of a query. An empty text picks everything.
+    /// Parses the `fieldSelector` of a query. An empty text selects everything.
     ///
     /// # Errors
     /// In the words of Kubernetes, if the text does not follow the grammar.
@@ -84,13 +84,13 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// Whether every object is picked.
+    /// Whether every object matches.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether an object is picked whose fields are found through `lookup`. A field that is not there is empty.
+    /// Whether an object matches. `lookup` returns the value of a field; a missing field is empty.
     #[must_use]
     pub fn matches<'a>(&self, mut lookup: impl FnMut(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
@@ -99,7 +99,7 @@ impl FieldSelector {
         })
     }
 
-    /// The one value that a field must have, if a requirement says so.
+    /// The value that an equality requirement sets for a field, if there is one.
     #[must_use]
     pub fn exact(&self, field: &str) -> Option<&str> {
         let exact = |requirement: &&FieldRequirement| {
@@ -132,7 +132,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// The terms between commas that have no backslash in front of them, in order; empty ones are left out.
+/// The terms between unescaped commas, in order; empty ones are omitted.
 fn terms(text: &str) -> Vec<&str> {
     let mut escaped = false;
     let splits = |c: char| {
@@ -145,7 +145,7 @@ fn terms(text: &str) -> Vec<&str> {
     terms
 }
 
-/// A term at its first operator.
+/// Splits a term at its first operator.
 fn split(term: &str) -> Option<(&str, FieldOperator, &str)> {
     let operators =
         [("!=", FieldOperator::NotEquals), ("==", FieldOperator::Equals), ("=", FieldOperator::Equals)];
@@ -178,7 +178,7 @@ fn unescaped(value: &str) -> Result<String, FieldSelectorError> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn error(text: &str) -> String {
         FieldSelector::parse(text).unwrap_err().to_string()
     }
 
@@ -199,15 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_told_in_the_words_of_kubernetes() {
-        assert_eq!(told("x=1,a"), "invalid selector: 'x=1,a'; can't understand 'a'");
-        assert_eq!(told(r"a=\x"), r"invalid field selector: invalid escape sequence: \x");
-        assert_eq!(told("a=\\"), "invalid field selector: invalid escape sequence: \\");
-        assert_eq!(told("a=b=c"), "invalid field selector: unescaped character in value: 61");
+    fn invalid_selectors_get_the_message_of_kubernetes() {
+        assert_eq!(error("x=1,a"), "invalid selector: 'x=1,a'; can't understand 'a'");
+        assert_eq!(error(r"a=\x"), r"invalid field selector: invalid escape sequence: \x");
+        assert_eq!(error("a=\\"), "invalid field selector: invalid escape sequence: \\");
+        assert_eq!(error("a=b=c"), "invalid field selector: unescaped character in value: 61");
     }
 
     #[test]
-    fn a_field_that_is_not_there_is_empty() {
+    fn a_missing_field_is_empty() {
         let selector = FieldSelector::parse("metadata.name=a,spec.nodeName=,status.phase!=Failed").unwrap();
         assert!(selector.matches(|field| (field == "metadata.name").then_some("a")));
         assert!(!selector.matches(|_| Some("a")));

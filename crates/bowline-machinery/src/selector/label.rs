@@ -1,4 +1,4 @@
-//! A label selector: requirements that labels must meet, all of them.
+//! A label selector: requirements that all must hold.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,16 +8,16 @@ use serde_json::{Map, Value};
 use super::label_parser::parse;
 use crate::{FieldError, FieldPath, validate_label_value, validate_qualified_name};
 
-/// Picks objects by their labels.
+/// Selects objects by their labels.
 ///
-/// Printed it is in its canonical form: requirements ordered by key, values ordered inside a set.
+/// Prints in canonical form: requirements ordered by key, values ordered inside a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelSelector {
-    /// `None` picks nothing.
+    /// `None` matches nothing.
     requirements: Option<Vec<LabelRequirement>>,
 }
 
-/// One thing that labels must meet.
+/// One requirement on labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelRequirement {
     key: String,
@@ -25,18 +25,18 @@ pub struct LabelRequirement {
     values: Vec<String>,
 }
 
-/// How a label is compared.
+/// The comparison of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelOperator {
     /// `key=value`
     Equals,
     /// `key==value`
     DoubleEquals,
-    /// `key!=value`; met by what has no such label, too.
+    /// `key!=value`; also matches objects without the label.
     NotEquals,
     /// `key in (a,b)`
     In,
-    /// `key notin (a,b)`; met by what has no such label, too.
+    /// `key notin (a,b)`; also matches objects without the label.
     NotIn,
     /// `key`
     Exists,
@@ -48,36 +48,36 @@ pub enum LabelOperator {
     LessThan,
 }
 
-/// Why a text or an object is no label selector; a server answers it as a bad request.
+/// The text or object is not a label selector; a server responds with 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LabelSelectorError {
     message: String,
 }
 
-/// Something that has labels.
+/// A source of labels.
 pub trait Labels {
     /// The value of a label.
     fn label(&self, key: &str) -> Option<&str>;
 }
 
 impl LabelSelector {
-    /// Picks every object.
+    /// Matches every object.
     #[must_use]
     pub fn everything() -> Self {
         Self { requirements: Some(Vec::new()) }
     }
 
-    /// Picks no object.
+    /// Matches no object.
     #[must_use]
     pub fn nothing() -> Self {
         Self { requirements: None }
     }
 
-    /// From the `labelSelector` of a query: `app=web,tier in (a,b),!old`. An empty text picks everything.
+    /// Parses the `labelSelector` of a query: `app=web,tier in (a,b),!old`. An empty text matches everything.
     ///
     /// # Errors
-    /// In the words of Kubernetes, if the text does not follow the grammar or a key or value can be no label's.
+    /// In the words of Kubernetes, if the text does not follow the grammar or a key or value is not valid for a label.
     pub fn parse(text: &str) -> Result<Self, LabelSelectorError> {
         parse(text).map(Self::from_requirements)
     }
@@ -94,25 +94,25 @@ impl LabelSelector {
         requirements.iter().all(|requirement| requirement.matches(labels))
     }
 
-    /// Whether every object is picked.
+    /// Whether every object matches.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.requirements.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether no object is ever picked: true for [`nothing`](Self::nothing) only, contradictions are not looked for.
+    /// Whether this is [`nothing`](Self::nothing). Contradictory requirements are not detected.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
     }
 
-    /// The requirements, ordered by key; none for one that picks nothing.
+    /// The requirements, ordered by key; empty for a selector that matches nothing.
     #[must_use]
     pub fn requirements(&self) -> &[LabelRequirement] {
         self.requirements.as_deref().unwrap_or_default()
     }
 
-    /// The one value that a label must have, if the first requirement on it says so.
+    /// The value of the first requirement on `key`, if that is an equality.
     #[must_use]
     pub fn exact(&self, key: &str) -> Option<&str> {
         use LabelOperator::{DoubleEquals, Equals, In};
@@ -128,8 +128,8 @@ impl LabelRequirement {
     /// A requirement.
     ///
     /// # Errors
-    /// If the key can be no label's, if one of the values cannot be, or if there are too many or too few of them for the
-    /// operator. Several errors are told in one, as Kubernetes does.
+    /// If the key or a value is not valid for a label, or if the number of values does not fit the operator. Several
+    /// errors are joined into one, as in Kubernetes.
     pub fn new(key: &str, operator: LabelOperator, values: Vec<String>) -> Result<Self, LabelSelectorError> {
         let mut errors = Vec::new();
         errors.extend(invalid_key(key, &FieldPath::new("key")));
@@ -169,7 +169,7 @@ impl LabelRequirement {
         Err(LabelSelectorError::aggregate(&errors))
     }
 
-    /// A requirement of one value, whatever key and value are.
+    /// An equality requirement whose key and value are not validated.
     pub(super) fn unchecked_equals(key: &str, value: &str) -> Self {
         Self { key: key.to_owned(), operator: LabelOperator::Equals, values: vec![value.to_owned()] }
     }
@@ -180,13 +180,13 @@ impl LabelRequirement {
         &self.key
     }
 
-    /// How it is compared.
+    /// The comparison.
     #[must_use]
     pub fn operator(&self) -> LabelOperator {
         self.operator
     }
 
-    /// What it is compared with.
+    /// The values to compare with.
     #[must_use]
     pub fn values(&self) -> &[String] {
         &self.values
@@ -209,7 +209,7 @@ impl LabelRequirement {
         }
     }
 
-    /// A label and what it is compared with, if both are integers.
+    /// The label and the value to compare with, if both are integers.
     fn numbers(&self, found: Option<&str>) -> Option<(i64, i64)> {
         Some((found?.parse().ok()?, self.values.first()?.parse().ok()?))
     }
@@ -220,7 +220,7 @@ impl LabelSelectorError {
         Self { message: message.into() }
     }
 
-    /// Several errors as one, each said once.
+    /// Joins several errors into one and drops repeated ones.
     fn aggregate(errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for text in errors.iter().map(ToString::to_string) {
@@ -235,7 +235,7 @@ impl LabelSelectorError {
     }
 }
 
-/// What is wrong with a key, in one error.
+/// The errors of a key, joined into one.
 pub(super) fn invalid_key(key: &str, path: &FieldPath) -> Option<FieldError> {
     let wrong = validate_qualified_name(key);
     (!wrong.is_empty()).then(|| FieldError::invalid(path, key, wrong.join("; ")))
@@ -253,7 +253,7 @@ impl Labels for Map<String, Value> {
     }
 }
 
-/// The labels of `metadata.labels`; what is no map has none.
+/// The labels in a `metadata.labels` map; any other value has none.
 impl Labels for Value {
     fn label(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_str()

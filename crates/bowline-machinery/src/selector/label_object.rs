@@ -6,10 +6,10 @@ use super::label::{LabelOperator, LabelRequirement, LabelSelector, LabelSelector
 use crate::{FieldError, FieldPath, validate_label_value, validate_labels, validate_qualified_name};
 
 impl LabelSelector {
-    /// From a selector in an object. None at all picks nothing, an empty one everything.
+    /// Reads the selector of an object. An absent one matches nothing, an empty one everything.
     ///
     /// # Errors
-    /// In the words of Kubernetes, if an operator is not known or a requirement cannot be one.
+    /// In the words of Kubernetes, if an operator is unknown or a requirement is not valid.
     pub fn from_object(object: &Value) -> Result<Self, LabelSelectorError> {
         if object.is_null() {
             return Ok(Self::nothing());
@@ -36,8 +36,7 @@ impl LabelSelector {
         Ok(Self::from_requirements(requirements))
     }
 
-    /// From a plain map of labels, as a `Service` has it: all of them must be there. Does not
-    /// check keys and values.
+    /// Reads a plain map of labels, as in a `Service`: all must match. Keys and values are not validated.
     #[must_use]
     pub fn from_map(labels: &Value) -> Self {
         let labels = labels.as_object().into_iter().flatten();
@@ -47,7 +46,7 @@ impl LabelSelector {
     }
 }
 
-/// What is wrong with a selector in an object, as validation tells it; `path` is the selector's.
+/// Validates a selector in an object; `path` is that of the selector.
 #[must_use]
 pub fn validate_label_selector(object: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = validate_labels(&object["matchLabels"], &path.child("matchLabels"));
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_selector_picks_nothing_and_an_empty_one_everything() {
+    fn an_absent_selector_matches_nothing_and_an_empty_one_everything() {
         assert!(LabelSelector::from_object(&Value::Null).unwrap().is_nothing());
         assert!(LabelSelector::from_object(&json!({})).unwrap().is_everything());
         assert!(!LabelSelector::nothing().matches(&json!({"a": "b"})));
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_requirement_that_cannot_be_one_is_told() {
+    fn an_invalid_requirement_is_reported() {
         let from = |expression: Value| {
             let object = json!({"matchExpressions": [expression]});
             LabelSelector::from_object(&object).unwrap_err().to_string()
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn validation_tells_everything_that_is_wrong() {
+    fn validation_reports_all_errors() {
         let object = json!({"matchLabels": {"a": "b"}, "matchExpressions": [
             {"key": "a", "operator": "In"},
             {"key": "a", "operator": "Exists", "values": ["b"]},

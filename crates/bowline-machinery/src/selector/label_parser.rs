@@ -1,4 +1,4 @@
-//! The grammar of label selectors, and what a text is told that does not follow it.
+//! The grammar of label selectors and its errors.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ impl<'a> Token<'a> {
 }
 
 struct Parser<'a> {
-    /// Without the end, which goes on for ever.
+    /// Without the end token, which repeats forever.
     tokens: Vec<Token<'a>>,
     position: usize,
 }
@@ -106,7 +106,7 @@ impl<'a> Parser<'a> {
         LabelRequirement::new(key, operator, values.into_iter().map(str::to_owned).collect())
     }
 
-    /// The value of a comparison; nothing is the empty value.
+    /// The value of a comparison; may be empty.
     fn value(&mut self) -> Result<&'a str, LabelSelectorError> {
         match self.peek() {
             Token::End | Token::Mark(",") => Ok(""),
@@ -118,10 +118,10 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Values between parentheses. A comma with nothing on one of its sides adds the empty value.
+    /// Values in parentheses. A comma without a value on one side adds the empty value.
     fn set(&mut self) -> Result<BTreeSet<&'a str>, LabelSelectorError> {
         if self.peek() != Token::Mark("(") {
-            // Kubernetes has no comma here.
+            // The message of Kubernetes has no comma here.
             return Err(LabelSelectorError::new(format!("found '{}' expected: '('", self.peek().text())));
         }
         self.next();
@@ -163,8 +163,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Marks are as long as they can be; everything else between marks and white space is a word. A zero byte ends a word
-/// as white space does, and ends the text elsewhere.
+/// Splits a text into tokens. Operators are as long as possible; all else between operators and white space is a word.
+/// A zero byte ends a word as white space does, and ends the text elsewhere.
 fn tokens(text: &str) -> Vec<Token<'_>> {
     const MARKS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
     const WHITE: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -174,7 +174,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         if let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) {
             tokens.push(Token::Mark(mark));
             rest = &rest[mark.len()..];
-            // Behind a mark a zero byte is passed over.
+            // A zero byte after an operator is skipped.
             rest = rest.strip_prefix('\0').unwrap_or(rest);
         } else {
             let is_end = |c: char| c == '\0' || WHITE.contains(&c) || "=!(),><".contains(c);

@@ -1,4 +1,4 @@
-//! Roles, and who has them.
+//! Roles and role bindings.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{FieldError, FieldPath, validate_label_selector, validate_path_segmen
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Roles of a namespace, and of the cluster.
+/// Validates a `Role` or `ClusterRole`.
 pub(super) fn role(role: &Value, namespaced: bool) -> Errors {
     let mut errors = Vec::new();
     for (rule, path) in items(role, "rules", &FieldPath::root()) {
@@ -55,7 +55,7 @@ fn policy_rule(rule: &Value, namespaced: bool, path: &FieldPath) -> Errors {
     errors
 }
 
-/// Bindings in a namespace, and in the cluster.
+/// Validates a `RoleBinding` or `ClusterRoleBinding`.
 pub(super) fn binding(binding: &Value, namespaced: bool) -> Errors {
     let (reference, path) = (&binding["roleRef"], FieldPath::new("roleRef"));
     let mut errors = Vec::new();

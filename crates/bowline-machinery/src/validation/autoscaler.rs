@@ -58,7 +58,7 @@ fn whole(hpa: &Value, old: Option<&Value>) -> Errors {
     errors
 }
 
-/// Everything that scales is in a group, but for the oldest.
+/// Every scalable kind has a group, except `ReplicationController`.
 fn group(reference: &Value, path: &FieldPath) -> Option<FieldError> {
     let version = text(reference, "apiVersion");
     let detail = match version.split('/').count() {

@@ -1,4 +1,4 @@
-//! Checks that many kinds need, and the reading of fields.
+//! Checks shared by many kinds, and access to fields.
 
 use std::net::IpAddr;
 
@@ -9,20 +9,20 @@ use crate::{
     validate_port_name,
 };
 
-/// A list of errors that is added to.
+/// A list of errors.
 pub(super) type Errors = Vec<FieldError>;
 
-/// A field's text; empty if there is none.
+/// A text field; empty if absent.
 pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object[field].as_str().unwrap_or_default()
 }
 
-/// A field's items; none if it is no list.
+/// The items of a field; empty if it is not a list.
 pub(super) fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
     object[field].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A field's items with their paths.
+/// The items of a field with their paths.
 pub(super) fn items<'a>(
     object: &'a Value,
     field: &str,
@@ -36,7 +36,7 @@ pub(super) fn texts(value: &Value) -> impl Iterator<Item = &str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Whether a pointer of Go's would be set.
+/// Whether Go's pointer would be set.
 pub(super) fn is_set(object: &Value, field: &str) -> bool {
     object.get(field).is_some_and(|value| !value.is_null())
 }
@@ -45,7 +45,7 @@ pub(super) fn integer(object: &Value, field: &str) -> i64 {
     object[field].as_i64().unwrap_or(0)
 }
 
-/// One error for each thing that is wrong with a text.
+/// One error per message about a text.
 pub(super) fn invalid(path: &FieldPath, text: &str, wrong: Vec<String>) -> Errors {
     wrong.into_iter().map(|wrong| FieldError::invalid(path, text, wrong)).collect()
 }
@@ -58,7 +58,7 @@ pub(super) fn dns_subdomain(value: &str, path: &FieldPath) -> Errors {
     invalid(path, value, validate_dns1123_subdomain(value))
 }
 
-/// Something that must be there and one of a few. They are told in alphabetical order.
+/// Checks a required value against a set. The error lists the set in alphabetical order.
 pub(super) fn one_of(value: &str, supported: &[&str], path: &FieldPath) -> Option<FieldError> {
     if value.is_empty() {
         return Some(FieldError::required(path, ""));
@@ -66,7 +66,7 @@ pub(super) fn one_of(value: &str, supported: &[&str], path: &FieldPath) -> Optio
     supported_or_empty(value, supported, path)
 }
 
-/// The same for something that need not be there.
+/// Checks an optional value against a set.
 pub(super) fn supported_or_empty(value: &str, supported: &[&str], path: &FieldPath) -> Option<FieldError> {
     if value.is_empty() || supported.contains(&value) {
         return None;
@@ -74,7 +74,7 @@ pub(super) fn supported_or_empty(value: &str, supported: &[&str], path: &FieldPa
     Some(FieldError::not_supported(path, value, supported))
 }
 
-/// A field that must not be negative, if it is there.
+/// Checks that an optional field is not negative.
 pub(super) fn not_negative(object: &Value, field: &str, path: &FieldPath) -> Option<FieldError> {
     let value = object[field].as_i64().filter(|value| *value < 0)?;
     Some(FieldError::invalid(&path.child(field), value, "must be greater than or equal to 0"))
@@ -85,7 +85,7 @@ pub(super) fn port_number(port: i64, path: &FieldPath) -> Option<FieldError> {
     (!right).then(|| FieldError::invalid(path, port, "must be between 1 and 65535, inclusive"))
 }
 
-/// A port's number or its name.
+/// Validates a port's number or name.
 pub(super) fn port(port: &Value, path: &FieldPath) -> Errors {
     match port {
         Value::String(name) => invalid(path, name, validate_port_name(name)),
@@ -93,13 +93,13 @@ pub(super) fn port(port: &Value, path: &FieldPath) -> Errors {
     }
 }
 
-/// An address, in whatever form, as older fields allow it.
+/// Validates an IP address in any notation, as older fields allow.
 pub(super) fn ip(value: &str) -> Vec<String> {
     let wrong = validate_ip(value).into_iter();
     wrong.filter(|wrong| !wrong.starts_with("must be in canonical form")).collect()
 }
 
-/// A range of addresses, in whatever form.
+/// Validates a CIDR in any notation.
 pub(super) fn cidr(value: &str) -> Vec<String> {
     let wrong = match value.split_once('/') {
         Some((address, length)) => match (address.parse::<IpAddr>(), length.parse::<u32>()) {
@@ -111,7 +111,7 @@ pub(super) fn cidr(value: &str) -> Vec<String> {
     wrong.map(str::to_owned).into_iter().collect()
 }
 
-/// What is wrong with the length of a prefix.
+/// The error of a prefix length.
 fn beyond(address: IpAddr, length: u32) -> Option<&'static str> {
     let (bits, width) = match address {
         IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, 32),

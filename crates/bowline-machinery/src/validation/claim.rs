@@ -1,4 +1,4 @@
-//! Claims of volumes, and volumes.
+//! Persistent volume claims and persistent volumes.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(super) fn create(claim: &Value) -> Errors {
     spec(&claim["spec"], &FieldPath::new("spec"))
 }
 
-/// The spec of a claim, or of the template of one.
+/// Validates the spec of a claim, or of a claim template.
 pub(super) fn spec(spec: &Value, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     if list(spec, "accessModes").is_empty() {
@@ -63,7 +63,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
     {
         before["volumeName"] = name.clone();
     }
-    // A class may be given to a claim that never had one.
+    // A claim that never had a class may get one.
     if !is_set(&before, "storageClassName")
         && let Some(class) = after.get("storageClassName")
     {
@@ -119,7 +119,7 @@ const SOURCES: [&str; 22] = [
     "vsphereVolume",
 ];
 
-/// A volume that exists.
+/// Validates a persistent volume.
 pub(super) fn volume(volume: &Value) -> Errors {
     let (spec, path) = (&volume["spec"], FieldPath::new("spec"));
     let mut errors = Vec::new();

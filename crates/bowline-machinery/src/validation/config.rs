@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::check::{Errors, invalid, text};
 use crate::{FieldError, FieldPath, validate_config_map_key};
 
-/// How many bytes all values may have together.
+/// Maximum bytes of all values together.
 const LIMIT: usize = 1024 * 1024;
 
 const FIXED: &str = "field is immutable when `immutable` is set";
@@ -28,7 +28,7 @@ pub(super) fn config_map(map: &Value) -> Errors {
         size += length(value);
     }
     if size > LIMIT {
-        // The path of Kubernetes' error is a field without a name.
+        // The path in Kubernetes' error is a field without a name.
         errors.push(FieldError::too_long(&FieldPath::new("[]"), LIMIT));
     }
     errors
@@ -80,7 +80,7 @@ fn fixed(new: &Value, old: &Value, fields: &[&str]) -> Errors {
     errors
 }
 
-/// What a secret of a certain type must hold.
+/// Checks the keys that a secret of its type requires.
 fn by_type(secret: &Value, path: &FieldPath) -> Errors {
     let has = |key: &str| secret["data"].get(key).is_some();
     let missing = |key: &str| FieldError::required(&path.key(key), "");
@@ -106,7 +106,7 @@ fn by_type(secret: &Value, path: &FieldPath) -> Errors {
     }
 }
 
-/// A value that must be a JSON object.
+/// Checks that a value is a JSON object.
 fn document(secret: &Value, key: &str, path: &FieldPath) -> Errors {
     let Some(text) = secret["data"][key].as_str() else {
         return vec![FieldError::required(&path.key(key), "")];
@@ -121,7 +121,7 @@ fn document(secret: &Value, key: &str, path: &FieldPath) -> Errors {
     vec![FieldError::invalid(&path.key(key), "<secret contents redacted>", what)]
 }
 
-/// What base64 stands for, which was checked when the object was read.
+/// Decodes base64, which was validated when the object was read.
 fn decoded(text: &str) -> Vec<u8> {
     let digit = |byte: u8| match byte {
         b'A'..=b'Z' => Some(u32::from(byte - b'A')),
@@ -140,7 +140,7 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes a value in base64 stands for.
+/// The number of bytes that a base64 value encodes.
 fn length(value: &Value) -> usize {
     let text = value.as_str().unwrap_or_default();
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();

@@ -15,7 +15,7 @@ use crate::{
 
 const SIDECARS_ONLY: &str = "may not be set for init containers without restartPolicy=Always";
 
-/// All containers of a pod, whose volumes are these.
+/// Validates all containers of a pod; `volumes` are the names of the pod's volumes.
 pub(super) fn containers(spec: &Value, volumes: &BTreeSet<String>, path: &FieldPath) -> Errors {
     let mut errors = main_containers(spec, volumes, path);
     let mut names: BTreeSet<_> = list(spec, "containers").iter().map(|one| text(one, "name")).collect();
@@ -79,7 +79,7 @@ fn main_containers(spec: &Value, volumes: &BTreeSet<String>, path: &FieldPath) -
     errors
 }
 
-/// What an ephemeral container cannot have: nobody starts it again or sends it anything.
+/// Checks the fields that an ephemeral container must not have: it is never restarted, and no traffic reaches it.
 fn not_for_ephemeral(container: &Value, path: &FieldPath) -> Errors {
     let forbidden =
         |path: &FieldPath| FieldError::forbidden(path, "cannot be set for an Ephemeral Container");
@@ -103,7 +103,7 @@ fn not_for_ephemeral(container: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// What is the same for all kinds of containers.
+/// Rules shared by all types of containers.
 fn common(container: &Value, volumes: &BTreeSet<String>, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     match text(container, "name") {
@@ -127,7 +127,7 @@ fn common(container: &Value, volumes: &BTreeSet<String>, path: &FieldPath) -> Er
     errors
 }
 
-/// An image whose name has blanks around it cannot be pulled.
+/// Checks that an image name has no surrounding white space.
 pub(super) fn trimmed_image(container: &Value, path: &FieldPath) -> Option<FieldError> {
     let image = text(container, "image");
     let detail = "must not have leading or trailing whitespace";
@@ -160,7 +160,7 @@ fn ports(container: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// A port of the host is one container's.
+/// Checks that each host port is used by one container only.
 fn host_ports(containers: &[Value], path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
@@ -295,7 +295,7 @@ pub(super) fn ids(context: &Value, fields: &[&str], path: &FieldPath) -> Errors 
     numbers.filter_map(|(field, number)| id(number, &path.child(field))).collect()
 }
 
-/// The number of a user or a group.
+/// Validates a user or group ID.
 pub(super) fn id(number: i64, path: &FieldPath) -> Option<FieldError> {
     let right = (0..=i64::from(i32::MAX)).contains(&number);
     (!right).then(|| FieldError::invalid(path, number, "must be between 0 and 2147483647, inclusive"))
@@ -326,7 +326,7 @@ pub(super) fn seccomp(profile: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// Whether a name can be that of a label.
+/// Validates a name as a label key.
 pub(super) fn label_name(name: &str, path: &FieldPath) -> Errors {
     invalid(path, name, validate_qualified_name(name))
 }

@@ -1,4 +1,4 @@
-//! What is done to a container while it runs: probes, and what is done when it starts and stops.
+//! Probes and lifecycle hooks of containers.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::{FieldError, FieldPath};
 
 const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
 
-/// `grace` is how long the pod has to stop.
+/// `grace` is the pod's termination grace period.
 pub(super) fn lifecycle(container: &Value, grace: Option<i64>, path: &FieldPath) -> Errors {
     let path = path.child("lifecycle");
     let mut errors = Vec::new();
@@ -55,7 +55,7 @@ fn probe(probe: &Value, grace: Option<i64>, path: &FieldPath) -> Errors {
     errors
 }
 
-/// One of the things that can be done, and only one.
+/// Checks that exactly one action is set.
 fn handler(handler: &Value, grace: Option<i64>, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     let mut handlers = HANDLERS.iter().filter(|field| is_set(handler, field));

@@ -35,7 +35,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
         let changed = spec[field] != before[field];
         changed.then(|| FieldError::invalid_shown(&path.child(field), spec[field].clone(), shown, FIXED))
     };
-    // An indexed job can grow and shrink as a whole.
+    // An indexed job can change completions and parallelism together.
     let elastic = text(spec, "completionMode") == "Indexed" && spec["completions"] == spec["parallelism"];
     if !elastic {
         errors.extend(fixed("completions"));
@@ -53,7 +53,8 @@ fn shown(value: &Value) -> String {
     value.to_string()
 }
 
-/// The pods of a job are all alike; of one that has not begun, it can still be said where they run.
+/// Checks that the template of a job is unchanged. Scheduling fields, labels and annotations of a suspended job that
+/// has not started may change.
 fn changed_template(old: &Value, new: &Value) -> Option<FieldError> {
     let (template, before) = (&new["spec"]["template"], &old["spec"]["template"]);
     let mut before = before.clone();
@@ -78,7 +79,7 @@ fn changed_template(old: &Value, new: &Value) -> Option<FieldError> {
     (*template != before).then(|| FieldError::invalid(&path, template.clone(), FIXED))
 }
 
-/// The labels by which a job finds its pods are its own.
+/// Checks the generated labels by which a job selects its pods.
 fn generated_labels(job: &Value) -> Errors {
     let mut errors = Vec::new();
     if job["spec"]["manualSelector"] == true {

@@ -1,4 +1,4 @@
-//! Where containers see files, and what of a pod they can be told.
+//! Volume mounts, and references to fields of the pod.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::check::{Errors, invalid, is_set, items, list, text};
 use crate::{FieldError, FieldPath, validate_qualified_name};
 
-/// What of a pod an environment variable can hold.
+/// The pod fields that an environment variable can refer to.
 pub(super) const OF_VARIABLES: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -20,7 +20,7 @@ pub(super) const OF_VARIABLES: &[&str] = &[
     "status.podIPs",
 ];
 
-/// What of a pod a file can hold.
+/// The pod fields that a file can contain.
 pub(super) const OF_FILES: &[&str] =
     &["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
@@ -33,7 +33,7 @@ const RESOURCES: [&str; 6] = [
     "requests.memory",
 ];
 
-/// Everything that is mounted into a container, or handed to it as a device.
+/// Validates volume mounts and volume devices of a container.
 pub(super) fn mounts(container: &Value, volumes: &BTreeSet<String>, path: &FieldPath) -> Errors {
     let devices: Vec<_> = list(container, "volumeDevices")
         .iter()
@@ -64,7 +64,7 @@ pub(super) fn mounts(container: &Value, volumes: &BTreeSet<String>, path: &Field
             let detail = "must not already exist as a path in volumeDevices";
             errors.push(FieldError::invalid(&path.child("mountPath"), place, detail));
         }
-        // The paths of these are those of the list, not of its item, in Kubernetes.
+        // In Kubernetes, the path of these errors is that of the list, not of its item.
         for field in ["subPath", "subPathExpr"] {
             if !text(mount, field).is_empty() {
                 errors.extend(descending(text(mount, field), &whole.child(field)));
@@ -85,7 +85,7 @@ pub(super) fn mounts(container: &Value, volumes: &BTreeSet<String>, path: &Field
     errors
 }
 
-/// A path that leads down from somewhere.
+/// Checks that a path is relative and does not contain `..`.
 pub(super) fn descending(place: &str, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     if place.starts_with('/') {
@@ -100,7 +100,7 @@ pub(super) fn no_way_up(place: &str, path: &FieldPath) -> Option<FieldError> {
     up.then(|| FieldError::invalid(path, place, "must not contain '..'"))
 }
 
-/// The same, but for names that are used for something else.
+/// The same, and checks for reserved names.
 pub(super) fn not_reserved(place: &str, path: &FieldPath) -> Errors {
     let mut errors = descending(place, path);
     if place.starts_with("..") && !place.starts_with("../") {
@@ -109,7 +109,7 @@ pub(super) fn not_reserved(place: &str, path: &FieldPath) -> Errors {
     errors
 }
 
-/// A field of the pod itself.
+/// Validates a reference to a field of the pod.
 pub(super) fn field_reference(reference: &Value, known: &[&str], path: &FieldPath) -> Errors {
     for field in ["apiVersion", "fieldPath"] {
         if text(reference, field).is_empty() {
@@ -146,7 +146,7 @@ pub(super) fn field_reference(reference: &Value, known: &[&str], path: &FieldPat
     vec![FieldError::invalid(&at, field, detail)]
 }
 
-/// A resource that a container asks for or is limited to. A file has to say of which container.
+/// Validates a reference to a container's requests or limits. A file must name the container.
 pub(super) fn resource_reference(reference: &Value, of_file: bool, path: &FieldPath) -> Errors {
     let resource = text(reference, "resource");
     let huge = ["limits.hugepages-", "requests.hugepages-"];
@@ -161,7 +161,7 @@ pub(super) fn resource_reference(reference: &Value, of_file: bool, path: &FieldP
     }
 }
 
-/// A file that is written from what is known about the pod.
+/// Validates a file with a field of the pod.
 pub(super) fn downward_file(file: &Value, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     if text(file, "path").is_empty() {
@@ -184,7 +184,7 @@ pub(super) fn downward_file(file: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// The permissions of a file.
+/// Validates a file mode.
 pub(super) fn mode(object: &Value, field: &str, path: &FieldPath) -> Option<FieldError> {
     let mode = object[field].as_i64().filter(|mode| !(0..=0o777).contains(mode))?;
     let detail = "must be a number between 0 and 0777 (octal), both inclusive";

@@ -1,4 +1,4 @@
-//! What leads traffic into the cluster and through it, and where it ends.
+//! Ingresses, network policies and other network kinds.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -217,7 +217,7 @@ fn peer(peer: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// Whether a range is a part of another, and not all of it. Both can be read.
+/// Whether a range is a proper part of another. Both are valid.
 fn is_inside(inner: &str, outer: &str) -> bool {
     let parse = |text: &str| -> Option<(u128, u32, bool)> {
         let (address, length) = text.split_once('/')?;

@@ -17,7 +17,7 @@ pub(super) fn node(node: &Value) -> Errors {
     let spec = &node["spec"];
     let mut errors = Vec::new();
     let mut seen = BTreeSet::new();
-    // The path of Kubernetes' errors is that of the metadata.
+    // The path in Kubernetes' errors is that of the metadata.
     for (taint, path) in items(spec, "taints", &FieldPath::new("metadata")) {
         let (key, effect) = (text(taint, "key"), text(taint, "effect"));
         errors.extend(label_name(key, &path.child("key")));
@@ -136,7 +136,7 @@ pub(super) fn limit_range(range: &Value) -> Errors {
             for (field, what) in [("defaultRequest", "default request"), ("default", "default")] {
                 let (Some(value), Some(max)) = (amount(field, name), &max) else { continue };
                 if value > *max {
-                    // For defaults Kubernetes shows the bound.
+                    // For defaults Kubernetes prints the bound.
                     let shown = if field == "default" { max.to_string() } else { value.to_string() };
                     let detail = format!("{what} value {value} is greater than max value {max}");
                     errors.push(FieldError::invalid(&path.child(field).key(name), shown, detail));

@@ -1,4 +1,4 @@
-//! Pods, and templates of pods: what is not about one container, volume or node.
+//! Pods and pod templates, except containers, volumes and scheduling.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::{
 const RESTART: [&str; 3] = ["Always", "OnFailure", "Never"];
 const DNS: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
 
-/// A new pod.
+/// Validates a new pod.
 pub(super) fn create(pod: &Value) -> Errors {
     let mut errors = whole(pod);
     let (path, spec) = (FieldPath::new("spec"), &pod["spec"]);
@@ -29,7 +29,7 @@ pub(super) fn create(pod: &Value) -> Errors {
     errors
 }
 
-/// What every pod must be, new or not.
+/// Rules for every pod, new or updated.
 pub(super) fn whole(pod: &Value) -> Errors {
     let (path, pod_spec) = (FieldPath::new("spec"), &pod["spec"]);
     let annotations = FieldPath::new("metadata").child("annotations");
@@ -53,7 +53,7 @@ pub(super) fn whole(pod: &Value) -> Errors {
     errors
 }
 
-/// The template of a kind that makes pods.
+/// Validates a pod template.
 pub(super) fn template(template: &Value, path: &FieldPath) -> Errors {
     let metadata = &template["metadata"];
     let mut errors = validate_labels(&metadata["labels"], &path.child("labels"));
@@ -86,14 +86,14 @@ fn special_annotations(annotations: &Value, spec: &Value, path: &FieldPath) -> E
     errors
 }
 
-/// A number of 32 bits, written in the only way there is.
+/// Whether a text is an integer of 32 bits in canonical form.
 fn is_cost(value: &str) -> bool {
     let digits = value.strip_prefix('-').unwrap_or(value);
     let leading = digits.starts_with('0') && digits.len() > 1;
     !value.starts_with('+') && !leading && value.parse::<i32>().is_ok()
 }
 
-/// `is_pod` says that it is not a template's.
+/// `is_pod` is false for a template.
 fn spec(spec: &Value, is_pod: bool, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     if !is_set(spec, "terminationGracePeriodSeconds") {
@@ -137,7 +137,7 @@ fn spec(spec: &Value, is_pod: bool, path: &FieldPath) -> Errors {
     errors
 }
 
-/// Ports of the host and of the container are the same if the network is.
+/// With the host network, host ports and container ports must be equal.
 fn host_network(spec: &Value, is_pod: bool, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     if spec["hostNetwork"] != true {
@@ -200,7 +200,7 @@ fn dns(spec: &Value, path: &FieldPath) -> Errors {
     }
     for (index, search) in texts(&config["searches"]).enumerate().filter(|(_, search)| *search != ".") {
         let search = search.strip_suffix('.').unwrap_or(search);
-        // Underscores are allowed here, and otherwise the rules are those of a subdomain.
+        // Search domains may contain underscores; otherwise they follow the rules of a subdomain.
         let wrong = validate_dns1123_subdomain(&search.replace('_', "a"));
         errors.extend(invalid(&searches.index(index), search, wrong));
     }
@@ -212,7 +212,7 @@ fn dns(spec: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// What the pod is called, and what it runs on and as.
+/// Validates hostname, subdomain, node name, service account and other names.
 fn names(spec: &Value, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     for field in ["serviceAccountName", "nodeName"] {

@@ -1,4 +1,4 @@
-//! What may become of a pod once it is there: little.
+//! Updates of pods: only a few fields may change.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn removed_gates(spec: &Value, before: &Value, path: &FieldPath) -> Errors {
         .collect()
 }
 
-/// Whether anything changed that may not.
+/// Whether an immutable field changed.
 fn differs(spec: &Value, before: &Value) -> bool {
     let mut same = spec.clone();
     for field in ["containers", "initContainers"] {
@@ -93,7 +93,7 @@ fn differs(spec: &Value, before: &Value) -> bool {
     {
         free.push("terminationGracePeriodSeconds");
     }
-    // Where a pod that waits behind a gate may run can still be narrowed.
+    // The node affinity of a gated pod may become stricter.
     if !list(before, "schedulingGates").is_empty() {
         free.push("nodeSelector");
         same = with_nodes_of(same, before);
@@ -108,7 +108,7 @@ fn differs(spec: &Value, before: &Value) -> bool {
     same != *before
 }
 
-/// A spec with the affinity to nodes of another.
+/// A spec with another's node affinity.
 fn with_nodes_of(mut spec: Value, other: &Value) -> Value {
     let mut affinity = spec["affinity"].as_object().cloned().unwrap_or_default();
     affinity.remove("nodeAffinity");
@@ -125,7 +125,7 @@ fn with_nodes_of(mut spec: Value, other: &Value) -> Value {
     spec
 }
 
-/// What a node says about a pod.
+/// Validates an update of the status.
 pub(super) fn status(new: &Value, old: &Value) -> Errors {
     let path = FieldPath::new("status");
     let mut errors = Vec::new();
@@ -136,7 +136,7 @@ pub(super) fn status(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// Ephemeral containers come and never go or change.
+/// Ephemeral containers can be added, never removed or changed.
 pub(super) fn ephemeral_containers(new: &Value, old: &Value) -> Errors {
     let mut errors = pod::whole(new);
     let path = FieldPath::new("spec").child("ephemeralContainers");

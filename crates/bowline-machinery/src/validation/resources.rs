@@ -1,11 +1,11 @@
-//! What containers and pods ask for, and what they are limited to.
+//! Requests and limits of containers and pods.
 
 use serde_json::Value;
 
 use super::check::{Errors, invalid};
 use crate::{FieldError, FieldPath, Quantity, validate_qualified_name};
 
-/// Requests and limits, of a container or of a whole pod.
+/// Validates requests and limits, of a container or of a whole pod.
 pub(super) fn requirements(resources: &Value, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
@@ -50,7 +50,7 @@ fn amount(name: &str, value: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// A quantity that is not less than nothing.
+/// Checks that a quantity is not negative.
 pub(super) fn not_negative(quantity: &Quantity, path: &FieldPath) -> Option<FieldError> {
     let detail = "must be greater than or equal to 0";
     quantity.is_negative().then(|| FieldError::invalid(path, quantity.to_string(), detail))

@@ -1,6 +1,6 @@
-//! When a cron job runs: five fields, or a word for common ones.
+//! Cron schedules: five fields, or a predefined word.
 
-/// A field: its least and greatest number, and the names that some have instead of numbers.
+/// A field: its minimum and maximum, and its names for numbers.
 struct Field {
     least: u32,
     greatest: u32,
@@ -19,7 +19,7 @@ const FIELDS: [Field; 5] = [
     Field { least: 0, greatest: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] },
 ];
 
-/// What is wrong with a schedule, in the words of the parser that Kubernetes uses.
+/// Validates a schedule. The error is that of the parser in Kubernetes.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     let schedule = match schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ=")) {
         Some(rest) => rest.split_once(' ').map_or("", |(_, schedule)| schedule).trim(),
@@ -53,7 +53,7 @@ fn word(word: &str) -> Result<(), String> {
     }
 }
 
-/// Numbers with units, as Go has them: `1h30m`.
+/// Whether a text is a duration of Go: `1h30m`.
 fn is_duration(text: &str) -> bool {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest.is_empty() {
@@ -72,7 +72,7 @@ fn is_duration(text: &str) -> bool {
 }
 
 impl Field {
-    /// A number, a range, all of them, with a step if wanted.
+    /// Checks a number, a range, or `*`, with an optional step.
     fn check(&self, range: &str) -> Result<(), String> {
         let steps: Vec<_> = range.split('/').collect();
         let ends: Vec<_> = steps[0].split('-').collect();

@@ -1,4 +1,4 @@
-//! Where a pod can run: affinity, tolerations, gates, and how pods are spread.
+//! Scheduling of pods: affinity, tolerations, gates, and topology spread.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ fn weight(term: &Value, path: &FieldPath) -> Option<FieldError> {
     (!right).then(|| FieldError::invalid(&path.child("weight"), weight, "must be in the range 1-100"))
 }
 
-/// A selector of nodes, in a pod or in a volume.
+/// Validates a node selector, in a pod or in a volume.
 pub(super) fn node_selector(selector: &Value, path: &FieldPath) -> Errors {
     let mut errors = Vec::new();
     if list(selector, "nodeSelectorTerms").is_empty() {

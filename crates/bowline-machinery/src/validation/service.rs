@@ -35,7 +35,7 @@ pub(super) fn update(new: &Value, old: &Value) -> Errors {
     errors
 }
 
-/// The first address, and so the first family, stays as long as there is one.
+/// The first cluster IP, and with it the first family, is immutable once set.
 fn changed_addresses(new: &Value, old: &Value) -> Errors {
     if kind(new) == "ExternalName" || kind(old) == "ExternalName" || is_headless(new) && is_headless(old) {
         return Vec::new();
@@ -165,7 +165,7 @@ fn affinity(spec: &Value, path: &FieldPath) -> Option<FieldError> {
     }
 }
 
-/// What is wrong with the fields that are about a service's own addresses.
+/// Validates the fields for a service's cluster IPs.
 #[must_use]
 pub fn validate_service_addresses(service: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if kind(service) == "ExternalName" {
@@ -227,7 +227,7 @@ pub fn validate_service_addresses(service: &Value, old: Option<&Value>) -> Vec<F
     errors
 }
 
-/// Addresses are of different families, and of those that are told.
+/// Checks that the IPs have different families, and that the families match.
 fn families_of(spec: &Value, path: &FieldPath) -> Errors {
     let is_v6 = |address: &str| address.contains(':');
     let addresses: Vec<_> = texts(&spec["clusterIPs"]).filter(|address| *address != "None").collect();
@@ -262,7 +262,7 @@ fn external_addresses(spec: &Value, old: Option<&Value>, path: &FieldPath) -> Er
     errors
 }
 
-/// Why traffic cannot be led to an address.
+/// The reason why traffic cannot be routed to an address.
 pub(super) fn special(address: &str) -> Option<&'static str> {
     let address: IpAddr = address.parse().ok()?;
     let link_local = match address {
@@ -320,7 +320,7 @@ fn node_ports(service: &Value, path: &FieldPath) -> Errors {
 fn source_ranges(service: &Value, path: &FieldPath) -> Errors {
     let spec = &service["spec"];
     let ranges = list(spec, "loadBalancerSourceRanges");
-    // The path is written so in Kubernetes.
+    // Kubernetes writes the path with a capital letter.
     let path = path.child("LoadBalancerSourceRanges");
     let mut errors = Vec::new();
     if !ranges.is_empty() && kind(service) != "LoadBalancer" {

@@ -1,4 +1,4 @@
-//! Kinds about which little can be wrong.
+//! Kinds with few rules.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(super) fn disruption_budget(budget: &Value) -> Errors {
     errors
 }
 
-/// The highest priority that is not the system's.
+/// The highest priority of a user's class.
 const HIGHEST: i64 = 1_000_000_000;
 
 pub(super) fn priority_class(class: &Value) -> Errors {
@@ -122,7 +122,8 @@ pub(super) fn runtime_class(class: &Value) -> Errors {
     super::check::dns_label(handler, &path)
 }
 
-/// Events, as the core group has them; `reporter` is what the other group calls who tells of them.
+/// Validates an event in the form of the core group. `reporter` is the name of `reportingComponent` in the event's own
+/// group.
 pub(super) fn event(event: &Value, reporter: &str) -> Errors {
     let mut errors = Vec::new();
     let namespace = text(&event["metadata"], "namespace");
@@ -160,7 +161,7 @@ pub(super) fn event(event: &Value, reporter: &str) -> Errors {
     errors
 }
 
-/// An event of the newer group, which may not have what only the older one has.
+/// Validates an event of `events.k8s.io`, which must not set fields of the core group only.
 pub(super) fn new_event(core: &Value) -> Errors {
     let mut errors = event(core, "reportingController");
     let series = &core["series"];

@@ -1,5 +1,4 @@
-//! Kinds that are about the API itself: webhooks and policies of admission, API services, certificates, the order of
-//! requests.
+//! Kinds that configure the API: webhooks and admission policies, API services, certificate requests, flow control.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +91,7 @@ fn webhook(webhook: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// A name with at least three parts, as that of a host.
+/// Checks that a name has at least three parts separated by dots.
 fn qualified(name: &str, path: &FieldPath) -> Errors {
     if name.is_empty() {
         return vec![FieldError::required(path, "")];

@@ -9,7 +9,7 @@ use super::claim;
 use super::mount::{descending, downward_file, mode, no_way_up, not_reserved};
 use crate::{FieldError, FieldPath, Quantity};
 
-/// What a volume can be, in the order of Kubernetes.
+/// The types of volumes, in the order of Kubernetes.
 const KINDS: [&str; 29] = [
     "emptyDir",
     "hostPath",
@@ -45,7 +45,7 @@ const KINDS: [&str; 29] = [
 const HOST_PATHS: [&str; 8] =
     ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
 
-/// The names of those volumes that can be mounted, and what is wrong with the others.
+/// The names of valid volumes, and the errors of all others.
 pub(super) fn volumes(spec: &Value, path: &FieldPath) -> (BTreeSet<String>, Errors) {
     let mut names = BTreeSet::new();
     let mut errors = Vec::new();

@@ -1,4 +1,4 @@
-//! Kinds that keep a number of pods running.
+//! Workload kinds: they keep a number of pods running.
 
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ fn stateful_spec(spec: &Value, path: &FieldPath) -> Errors {
 fn stateful_template(spec: &Value, path: &FieldPath) -> Errors {
     let mut errors = selector(spec, "statefulset", path);
     errors.extend(matching(&spec["selector"], spec, path));
-    // The volumes of the claims are there for the containers, too.
+    // Containers may also mount the volumes of claim templates.
     let mut template = spec["template"].clone();
     if let Some(pod) = template["spec"].as_object_mut() {
         pod.remove("subdomain");
@@ -185,7 +185,7 @@ fn stateful_template(spec: &Value, path: &FieldPath) -> Errors {
     errors
 }
 
-/// A selector that must be there and select something.
+/// Checks that a selector is set and not empty.
 fn selector(spec: &Value, kind: &str, path: &FieldPath) -> Errors {
     let at = path.child("selector");
     if !is_set(spec, "selector") {
@@ -203,7 +203,7 @@ fn empty_selector(selector: &Value, kind: &str, path: &FieldPath) -> Option<Fiel
     empty.then(|| FieldError::invalid(&path.child("selector"), selector.clone(), detail))
 }
 
-/// The template of replicas, which the selector must match.
+/// Validates the template of replicas, which the selector must match.
 fn template(spec: &Value, kind: &str, path: &FieldPath) -> Errors {
     if LabelSelector::from_object(&spec["selector"]).is_err() {
         let detail = "invalid label selector";
@@ -217,7 +217,7 @@ fn template(spec: &Value, kind: &str, path: &FieldPath) -> Errors {
     errors
 }
 
-/// Labels of an object, to be selected by.
+/// Labels of an object, for matching.
 struct Map<'a>(&'a Value);
 
 impl Labels for Map<'_> {
@@ -226,10 +226,10 @@ impl Labels for Map<'_> {
     }
 }
 
-/// The pods that a kind makes must be those that it selects.
+/// Checks that the selector matches the labels of the pod template.
 pub(super) fn matching(selector: &Value, spec: &Value, path: &FieldPath) -> Errors {
     let labels = &spec["template"]["metadata"]["labels"];
-    // A selector that is empty is refused for that.
+    // An empty selector is refused elsewhere.
     let matches = match LabelSelector::from_object(selector) {
         Ok(selector) => selector.is_everything() || selector.matches(&Map(labels)),
         Err(_) => true,
@@ -241,7 +241,7 @@ pub(super) fn matching(selector: &Value, spec: &Value, path: &FieldPath) -> Erro
     vec![FieldError::invalid(&path, labels.clone(), "`selector` does not match template `labels`")]
 }
 
-/// Pods that end by themselves are no replicas.
+/// Checks that replicas never end by themselves: restart policy `Always` and no deadline.
 fn runs_forever(template: &Value, kind: &str, path: &FieldPath) -> Errors {
     let (spec, path) = (&template["spec"], path.child("spec"));
     let mut errors = Vec::new();
@@ -265,7 +265,7 @@ fn same_selector(new: &Value, old: &Value) -> Errors {
     vec![FieldError::invalid_shown(&path, new.clone(), shown(new), FIXED)]
 }
 
-/// A selector as Go writes it: labels before expressions.
+/// A selector as Go prints it: labels before expressions.
 pub(super) fn shown(selector: &Value) -> String {
     let parts = ["matchLabels", "matchExpressions"].iter().filter_map(|field| {
         let value = selector.get(field).filter(|value| !value.is_null())?;
@@ -332,7 +332,7 @@ fn daemon_strategy(strategy: &Value, path: &FieldPath) -> Errors {
     }
 }
 
-/// A number that is not negative, or a percentage.
+/// Validates a non-negative number or a percentage.
 pub(super) fn share(object: &Value, field: &str, path: &FieldPath) -> Errors {
     let path = path.child(field);
     match &object[field] {
@@ -357,7 +357,7 @@ pub(super) fn at_most_all(object: &Value, field: &str, path: &FieldPath) -> Opti
     (percent > 100).then(|| FieldError::invalid(&path.child(field), text, detail))
 }
 
-/// A number, or that of a percentage.
+/// The number, or the number of the percentage.
 fn number(value: &Value) -> i64 {
     match value {
         Value::String(text) => text.strip_suffix('%').and_then(|text| text.parse().ok()).unwrap_or(0),

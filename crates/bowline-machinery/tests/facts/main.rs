@@ -1,5 +1,5 @@
-//! The normaliser against Go: each object of the fixtures becomes what Go made of it. `cargo xtask facts` writes what is
-//! expected; see `tests/fixtures/README.md`.
+//! The normaliser against Go: each object of the fixtures becomes the same as in Go. `cargo xtask facts` writes the
+//! expected objects; see `tests/fixtures/README.md`.
 
 use bowline_machinery::facts::{self, DecodeError, Normalised, UnknownFields};
 use serde_json::Value;
@@ -21,14 +21,14 @@ fn normalise(object: Value) -> Result<Normalised, DecodeError> {
     go_type.normalise(object, UnknownFields::Report)
 }
 
-/// Compares the results for two files line by line, and shows all that differ.
+/// Compares the results for two files line by line, and prints all differences.
 #[track_caller]
 fn assert_as_in_go(inputs: &str, outputs: &str) {
     let (inputs, outputs) = (lines(inputs), lines(outputs));
     assert_eq!(inputs.len(), outputs.len());
     let mut different = 0;
     for (input, expected) in inputs.into_iter().zip(outputs) {
-        let told = input.to_string();
+        let input_text = input.to_string();
         let actual = match normalise(input) {
             Ok(Normalised { value, unknown_fields, .. }) => {
                 let mut result = serde_json::json!({ "value": value });
@@ -41,26 +41,26 @@ fn assert_as_in_go(inputs: &str, outputs: &str) {
         };
         if actual != expected {
             different += 1;
-            eprintln!("{told}\n  ours {actual}\n  Go's {expected}\n");
+            eprintln!("{input_text}\n  ours {actual}\n  Go's {expected}\n");
         }
     }
     assert_eq!(different, 0, "objects differ from what Go makes of them");
 }
 
 #[test]
-fn an_object_becomes_what_go_makes_of_it() {
+fn an_object_is_normalised_as_in_go() {
     assert_as_in_go(OBJECTS, NORMALISED);
 }
 
 #[test]
-fn what_go_cannot_decode_is_refused_in_the_same_words() {
+fn undecodable_objects_get_the_message_of_go() {
     assert_as_in_go(BROKEN, REFUSED);
 }
 
 #[test]
-fn what_was_normalised_stays_as_it_is() {
+fn normalisation_is_idempotent() {
     for result in lines(NORMALISED) {
-        // A pointer to Go's zero time or to an empty choice is written as null, which is read as no pointer.
+        // A pointer to Go's zero time or to an empty choice is written as null, which decodes as no pointer.
         if ["zero-time", "schemas.example.com"]
             .map(Value::from)
             .contains(&result["value"]["metadata"]["name"])
@@ -74,7 +74,7 @@ fn what_was_normalised_stays_as_it_is() {
 }
 
 #[test]
-fn unknown_fields_are_dropped_silently_when_nobody_wants_to_hear_of_them() {
+fn ignored_unknown_fields_are_dropped_silently() {
     let pod = facts::type_of("", "v1", "Pod").unwrap();
     let object = serde_json::json!({ "metadata": { "foo": 1 } });
     let normalised = pod.normalise(object, UnknownFields::Ignore).unwrap();

@@ -1,5 +1,5 @@
-//! The fuzz targets as ordinary tests: a small corpus, changed here and there. proptest prints what failed and how to
-//! repeat it. `cargo fuzz run selectors` in `crates/bowline-machinery` runs the same bodies for longer.
+//! The fuzz targets as ordinary tests, with a small, mutated corpus. proptest prints the failing input and its seed.
+//! `cargo fuzz run selectors` in `crates/bowline-machinery` runs the same bodies for longer.
 
 mod targets;
 
@@ -31,7 +31,7 @@ const SCHEMAS: &[&str] = &[
     "{\"type\":\"object\",\"anyOf\":[{\"required\":[\"a\"]},{\"not\":{\"required\":[\"b\"]}}],\"properties\":{\"m\":{\"type\":\"object\",\"additionalProperties\":{\"x-kubernetes-int-or-string\":true}}}}\n{\"m\":{\"k\":1.5}}",
 ];
 
-/// A text of the corpus with some bytes changed, put in, left out, or taken from another.
+/// A text of the corpus with some bytes changed, inserted, removed, or replaced by those of another.
 fn changed(corpus: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<Index>(), any::<u8>(), select(corpus), any::<Index>());
     (select(corpus), vec(change, 0..6)).prop_map(|(text, changes)| {

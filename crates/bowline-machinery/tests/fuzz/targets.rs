@@ -1,12 +1,12 @@
-//! What must hold for any bytes. These are the bodies of the fuzz targets in `fuzz/`, and of the tests beside this file.
+//! Properties that hold for any bytes: the bodies of the fuzz targets in `fuzz/`, and of the tests beside this file.
 
 use bowline_machinery::{
     FieldPath, FieldSelector, JsonPatch, LabelSelector, MergePatch, PatchError, Quantity, Schema, parse_json,
 };
 use serde_json::{Value, json};
 
-/// An object in the first line, a patch in the rest: whatever both are, a patch either applies or says why not, and
-/// what it leaves can be written and read again.
+/// An object in the first line, a patch in the rest: a patch applies or returns an error, and its result can be written
+/// and parsed again.
 pub(crate) fn json_patch(data: &[u8]) {
     let place = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (object, patch) = data.split_at(place);
@@ -28,7 +28,7 @@ pub(crate) fn json_patch(data: &[u8]) {
     }
 }
 
-/// Any text: a selector that can be read is printed so that it can be read again, as the same.
+/// Any text: a selector that parses prints a text that parses to the same selector.
 pub(crate) fn selectors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(selector) = LabelSelector::parse(text) {
@@ -47,7 +47,7 @@ pub(crate) fn selectors(data: &[u8]) {
     }
 }
 
-/// Any text: the canonical form of a quantity is a quantity, and as large as far as it has a unit.
+/// Any text: the canonical form of a quantity is a quantity, and of the same value if it has a unit.
 pub(crate) fn quantity(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(quantity) = Quantity::parse(text) else { return };
@@ -58,8 +58,8 @@ pub(crate) fn quantity(data: &[u8]) {
     assert_eq!(Quantity::parse(&quantity.to_string()).expect("what was printed can be read"), again);
 }
 
-/// A schema in the first line, an object in the rest: a schema compiles or says why not, and one that does takes any
-/// object. What is pruned once is pruned.
+/// A schema in the first line, an object in the rest: a schema compiles or returns errors, and a compiled one accepts
+/// any object. Pruning is idempotent.
 pub(crate) fn schema(data: &[u8]) {
     let place = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (schema, object) = data.split_at(place);

@@ -1,4 +1,4 @@
-//! Makes patches: what leads from one value to another. Right, not short.
+//! Computes patches from one value to another. Correct, not minimal.
 
 use serde_json::{Map, Value, json};
 
@@ -40,7 +40,7 @@ fn walk(path: &str, from: &Value, to: &Value, operations: &mut Vec<Value>) {
     }
 }
 
-/// A merge patch from one object to another, which must have no null in it.
+/// A merge patch from one object to another, which must not contain null.
 pub(crate) fn merge_patch(from: &Value, to: &Value) -> Value {
     let (Value::Object(from), Value::Object(to)) = (from, to) else { return to.clone() };
     let mut patch = Map::new();

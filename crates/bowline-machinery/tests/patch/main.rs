@@ -7,7 +7,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Objects with few names, so that two of them have some in common.
+/// Objects with few names, so that two of them share some.
 fn object(nulls: bool) -> impl Strategy<Value = Value> {
     let null = if nulls { Just(Value::Null).boxed() } else { Just(json!(true)).boxed() };
     let leaf = prop_oneof![
@@ -33,7 +33,7 @@ fn operation() -> impl Strategy<Value = Value> {
         .prop_map(|(op, path, from, value)| json!({"op": op, "path": path, "from": from, "value": value}))
 }
 
-/// An operation that digs: a value far down, or from somewhere to somewhere in a list of lists.
+/// An operation on deep values: it adds one far down, or moves one in nested lists.
 fn digging() -> impl Strategy<Value = Value> {
     let path = || (0..140_usize).prop_map(|steps| format!("/a{}", "/0".repeat(steps)));
     let kind = prop_oneof!["add", "replace", "move", "copy", "copy"];

@@ -1,14 +1,14 @@
-//! What Kubernetes made of schemas, objects and definitions, and that the same is made of them here.
+//! Compares the handling of schemas, objects and definitions with that of Kubernetes.
 //!
-//! The tables beside this file were written by a Go program that ran each case through `k8s.io/apiextensions-apiserver`
-//! v0.36.4. Go walks maps in random order, so errors are compared sorted.
+//! A Go program wrote the tables beside this file: it ran each case through `k8s.io/apiextensions-apiserver` v0.36.4.
+//! Go walks maps in random order, so errors are compared sorted.
 
 mod properties;
 
 use bowline_machinery::{FieldError, FieldPath, Schema, default_crd, validate_crd, validate_crd_update};
 use serde_json::{Value, json};
 
-/// Runs every line of a table, and tells of all that differ at once.
+/// Runs every line of a table, and prints all differences at once.
 fn run(table: &str, of: impl Fn(&Value) -> Value) {
     let mut wrong = Vec::new();
     let mut count = 0;
@@ -24,20 +24,21 @@ fn run(table: &str, of: impl Fn(&Value) -> Value) {
     assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn told(errors: &[FieldError]) -> Value {
+fn messages(errors: &[FieldError]) -> Value {
     let mut texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     texts.sort();
     texts.into()
 }
 
 fn schema(case: &Value) -> Result<Schema, Value> {
-    Schema::compile(&case["schema"], &FieldPath::root()).map_err(|errors| json!({ "compile": told(&errors) }))
+    Schema::compile(&case["schema"], &FieldPath::root())
+        .map_err(|errors| json!({ "compile": messages(&errors) }))
 }
 
 #[test]
 fn objects_are_refused_as_kubernetes_refuses_them() {
     run(include_str!("validate.jsonl"), |case| match schema(case) {
-        Ok(schema) => told(&schema.validate(&case["object"], &FieldPath::root())),
+        Ok(schema) => messages(&schema.validate(&case["object"], &FieldPath::root())),
         Err(errors) => errors,
     });
 }
@@ -45,13 +46,13 @@ fn objects_are_refused_as_kubernetes_refuses_them() {
 #[test]
 fn updates_are_refused_as_kubernetes_refuses_them() {
     run(include_str!("update.jsonl"), |case| match schema(case) {
-        Ok(schema) => told(&schema.validate_update(&case["object"], &case["old"])),
+        Ok(schema) => messages(&schema.validate_update(&case["object"], &case["old"])),
         Err(errors) => errors,
     });
 }
 
 #[test]
-fn unknown_fields_and_nulls_go_as_in_kubernetes() {
+fn unknown_fields_and_nulls_are_pruned_as_in_kubernetes() {
     run(include_str!("prune.jsonl"), |case| {
         let schema = match schema(case) {
             Ok(schema) => schema,
@@ -68,7 +69,7 @@ fn unknown_fields_and_nulls_go_as_in_kubernetes() {
 }
 
 #[test]
-fn defaults_come_as_in_kubernetes() {
+fn defaults_are_set_as_in_kubernetes() {
     run(include_str!("default.jsonl"), |case| match schema(case) {
         Ok(schema) => {
             let mut object = case["object"].clone();
@@ -84,7 +85,7 @@ fn definitions_are_refused_as_kubernetes_refuses_them() {
     run(include_str!("crd.jsonl"), |case| {
         let mut crd = case["object"].clone();
         default_crd(&mut crd);
-        told(&validate_crd(&crd))
+        messages(&validate_crd(&crd))
     });
 }
 
@@ -94,6 +95,6 @@ fn updates_of_definitions_are_refused_as_kubernetes_refuses_them() {
         let (mut new, mut old) = (case["object"].clone(), case["old"].clone());
         default_crd(&mut new);
         default_crd(&mut old);
-        told(&validate_crd_update(&new, &old))
+        messages(&validate_crd_update(&new, &old))
     });
 }

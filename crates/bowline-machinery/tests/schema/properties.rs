@@ -1,4 +1,4 @@
-//! What holds for all schemas and objects, hostile ones among them.
+//! Properties that hold for all schemas and objects, also for hostile ones.
 
 use bowline_machinery::{FieldPath, Schema, default_crd, validate_crd, validate_crd_update};
 use proptest::collection::{btree_map, vec};
@@ -97,7 +97,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// JSON of any shape, with the names and words that mean something.
+/// JSON of any shape, with names and values that schemas use.
 fn anything() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(6, 64, 6, |inner| {
         let name = proptest::sample::select(KEYWORDS).prop_map(str::to_owned);
@@ -108,7 +108,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema that compiles, with a default here and there.
+/// A schema that compiles, with some defaults.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({"type": "string", "default": "a"})),
@@ -145,7 +145,7 @@ fn schema() -> impl Strategy<Value = Value> {
     field.prop_map(|field| json!({"type": "object", "properties": {"spec": field}}))
 }
 
-/// An object that fits a schema more or less.
+/// An object that roughly fits a schema.
 fn object() -> impl Strategy<Value = Value> {
     anything()
         .prop_map(|spec| json!({"apiVersion": "a/v1", "kind": "A", "metadata": {"name": "a"}, "spec": spec}))
@@ -269,7 +269,7 @@ fn a_schema_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn only_so_much_is_told() {
+fn the_number_and_size_of_errors_is_limited() {
     let properties: Map<String, Value> = (0..60_000).map(|index| (format!("f{index}"), json!({}))).collect();
     let errors = Schema::compile(&json!({"type": "object", "properties": properties}), &FieldPath::root());
     assert!((1000..1100).contains(&errors.expect_err("no types").len()));
@@ -282,7 +282,7 @@ fn only_so_much_is_told() {
 }
 
 #[test]
-fn rules_are_named_as_what_is_not_there_yet() {
+fn rules_are_listed_as_unsupported() {
     let schema = json!({
         "type": "object",
         "properties": {"spec": {
@@ -292,9 +292,9 @@ fn rules_are_named_as_what_is_not_there_yet() {
     });
     let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
     let needs = schema.needs();
-    let told: Vec<String> = needs.iter().map(|need| format!("{}: {}", need.path, need.detail)).collect();
+    let needed: Vec<String> = needs.iter().map(|need| format!("{}: {}", need.path, need.detail)).collect();
     assert_eq!(
-        told,
+        needed,
         [
             "properties[spec].items.x-kubernetes-validations[0]: true",
             "properties[spec].items.x-kubernetes-validations[1]: self.a > 1",
@@ -303,24 +303,24 @@ fn rules_are_named_as_what_is_not_there_yet() {
 }
 
 #[test]
-fn a_status_update_is_held_against_the_schema_of_the_status_only() {
+fn a_status_update_is_validated_by_the_schema_of_the_status_only() {
     let status =
         json!({"type": "object", "properties": {"n": {"type": "integer"}, "l": {"type": "integer"}}});
     let schema = json!({"type": "object", "required": ["spec"], "properties": {"spec": {"type": "object"}, "status": status}});
     let schema = Schema::compile(&schema, &FieldPath::root()).expect("a schema that compiles");
     let new = json!({"status": {"n": "x", "l": "y"}});
-    let told = |old: Value| -> Vec<String> {
+    let errors = |old: Value| -> Vec<String> {
         schema.validate_status_update(&new, &old).iter().map(ToString::to_string).collect()
     };
     let n = r#"status.n: Invalid value: "string": n in body must be of type integer: "string""#;
     let l = r#"status.l: Invalid value: "string": l in body must be of type integer: "string""#;
-    assert_eq!(told(json!({})), [l, n]);
-    assert_eq!(told(json!({"status": {"n": "x"}})), [l]);
-    assert_eq!(told(new.clone()), [""; 0]);
+    assert_eq!(errors(json!({})), [l, n]);
+    assert_eq!(errors(json!({"status": {"n": "x"}})), [l]);
+    assert_eq!(errors(new.clone()), [""; 0]);
 }
 
 #[test]
-fn a_long_name_above_many_unknown_fields_is_not_told_for_each() {
+fn paths_of_many_unknown_fields_below_a_long_name_are_limited() {
     let key = "k".repeat(100_000);
     let resource = json!({"type": "object", "x-kubernetes-embedded-resource": true,
         "properties": {"metadata": {"type": "object"}}});
@@ -336,7 +336,7 @@ fn a_long_name_above_many_unknown_fields_is_not_told_for_each() {
     {
         let unknown = schema.unknown_fields(&object);
         assert_eq!(unknown.len(), 1);
-        assert!(unknown[0].contains(&key), "the first is told, however long it is");
+        assert!(unknown[0].contains(&key), "the first is reported, however long it is");
     }
     let unknown = schema.unknown_fields(&json!({"spec": {"k": fields.clone()}}));
     assert_eq!(unknown.len(), 100);
@@ -353,16 +353,16 @@ fn a_schema_whose_patterns_take_too_much_is_refused() {
         .collect();
     let schema = json!({"type": "object", "properties": properties});
     let errors = Schema::compile(&schema, &FieldPath::new("s")).expect_err("too much");
-    let told = errors.last().map(ToString::to_string).unwrap_or_default();
+    let last = errors.last().map(ToString::to_string).unwrap_or_default();
     assert_eq!(
-        told,
+        last,
         "s.properties[f199].pattern: Invalid value: \"199\\\\pL{90}\": must be a valid regular expression, but isn't: \
          the patterns of a schema must not take more than 32 MiB together, or be more than 4096"
     );
 }
 
 #[test]
-fn defaults_make_an_object_only_so_large() {
+fn defaults_add_a_limited_size() {
     let item = json!({"type": "object", "properties": {
         "a": {"type": "string", "default": "x".repeat(50_000)},
         "b": {"type": "object", "default": {}, "properties": {"c": {"type": "string", "default": "y".repeat(50_000)}}},
@@ -380,7 +380,7 @@ fn defaults_make_an_object_only_so_large() {
 }
 
 #[test]
-fn a_long_name_above_many_errors_is_not_told_for_each() {
+fn errors_below_a_long_name_are_limited() {
     let key = "k".repeat(100_000);
     let length = |errors: &[bowline_machinery::FieldError]| -> usize {
         errors.iter().map(|error| error.to_string().len()).sum()

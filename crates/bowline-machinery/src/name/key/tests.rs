@@ -1,4 +1,4 @@
-//! The words of Kubernetes for keys, values, ports and addresses, read off `k8s.io/apimachinery` 0.36.4.
+//! Messages of Kubernetes for keys, values, ports and addresses, taken from `k8s.io/apimachinery` 0.36.4.
 
 use super::*;
 
@@ -78,7 +78,7 @@ fn variables_have_three_rules() {
 }
 
 #[test]
-fn a_port_name_is_told_everything_that_is_wrong() {
+fn all_errors_of_a_port_name_are_reported() {
     assert_eq!(validate_port_name("http-2"), [""; 0]);
     assert_eq!(
         validate_port_name("1--2345678901234-"),
@@ -99,7 +99,7 @@ fn a_port_name_is_told_everything_that_is_wrong() {
 }
 
 #[test]
-fn an_address_is_canonical_or_told_how() {
+fn the_error_of_an_address_shows_its_canonical_form() {
     for right in ["10.9.8.7", "::", "2001:db8::ffff"] {
         assert_eq!(validate_ip(right), [""; 0], "{right}");
     }

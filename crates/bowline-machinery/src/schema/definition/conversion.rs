@@ -1,4 +1,4 @@
-//! How objects come from one version to another.
+//! Validation of `spec.conversion`.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pub(super) fn is_known_review_version(version: &Value) -> bool {
     version.as_str().is_some_and(|version| REVIEW_VERSIONS.contains(&version))
 }
 
-/// What is wrong with `spec.conversion`. The webhook's fields are told under the names that they once had.
+/// Validates `spec.conversion`. The errors name the webhook's fields by their names in the first version.
 pub(super) fn check(conversion: &Value, known_review_version: bool, path: &FieldPath) -> Vec<FieldError> {
     let strategy = text(conversion, "strategy");
     let mut errors = Vec::new();
@@ -83,10 +83,10 @@ fn webhook_url(url: &str, path: &FieldPath) -> Vec<FieldError> {
 
 fn service(service: &Value, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    // Kubernetes takes the one for the other here.
-    for (missing, told) in [("namespace", "name"), ("name", "namespace")] {
+    // Kubernetes swaps the two fields in its errors.
+    for (missing, reported) in [("namespace", "name"), ("name", "namespace")] {
         if text(service, missing).is_empty() {
-            errors.push(FieldError::required(&path.child(told), ""));
+            errors.push(FieldError::required(&path.child(reported), ""));
         }
     }
     let port = service["port"].as_i64().unwrap_or_default();

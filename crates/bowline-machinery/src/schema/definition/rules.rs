@@ -1,4 +1,4 @@
-//! What holds of the spec of a `CustomResourceDefinition` as a whole.
+//! Validation of the whole spec of a `CustomResourceDefinition`.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::spec::{Definition, Names, list};
 use super::version::{self, check_parts};
 use crate::{FieldError, FieldPath, validate_dns1035_label, validate_dns1123_subdomain};
 
-/// What is asked. An update asks less where the old definition was let through without it.
+/// The rules to enforce. An update relaxes those that the old definition already violates.
 #[derive(Clone, Debug)]
 pub(super) struct Options {
     pub(super) strictness: Strictness,
@@ -20,7 +20,7 @@ pub(super) struct Options {
     pub(super) schemas: bool,
     /// Whether the resource is served already, so that names cannot change.
     pub(super) is_established: bool,
-    /// The versions that may have more selectable fields than is allowed; "" is for all together.
+    /// The versions that may exceed the limit of selectable fields; "" stands for the common ones.
     pub(super) many_selectable_fields: BTreeSet<String>,
 }
 
@@ -72,7 +72,7 @@ impl Options {
     }
 }
 
-/// Whether defaults in a schema have fields that it does not know.
+/// Whether defaults in a schema have unknown fields.
 fn has_loose_defaults(schema: &super::super::node::Node) -> bool {
     let path = FieldPath::root();
     let is_structural = structural::obstacle(schema).is_none() && structural::check(schema, &path).is_empty();
@@ -139,7 +139,7 @@ fn group(group: &str, path: &FieldPath) -> Option<FieldError> {
         .then(|| FieldError::invalid(path, group, "should be a domain with at least one dot"))
 }
 
-/// A text that must be there, and be one of a few.
+/// A required text with one of a few values.
 pub(super) fn one_of(path: &FieldPath, value: &str, accepted: &[&str]) -> Option<FieldError> {
     if value.is_empty() {
         return Some(FieldError::required(path, ""));
@@ -195,7 +195,7 @@ fn version_names(definition: &Definition, path: &FieldPath) -> Vec<FieldError> {
     if definition.versions.iter().filter(|version| version.storage).count() != 1 {
         wrong("must have exactly one version marked as storage version");
     }
-    // Kubernetes keeps the first version's name once more, in a field of old.
+    // Kubernetes repeats the first version's name in a deprecated field.
     let first = definition.versions.first().map_or("", |version| version.name.as_str());
     let wrong = validate_dns1035_label(first);
     if !first.is_empty() && !wrong.is_empty() {
@@ -204,7 +204,7 @@ fn version_names(definition: &Definition, path: &FieldPath) -> Vec<FieldError> {
     errors
 }
 
-/// What is wrong with names that are there.
+/// Validates names that are set.
 pub(super) fn names(names: &Names, path: &FieldPath) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut check = |at: FieldPath, name: &str, has_case: bool| {

@@ -1,4 +1,4 @@
-//! Versions and schemas as Kubernetes shows them in an error: as JSON of its internal Go structs, every field of them.
+//! Versions and schemas as Kubernetes prints them in errors: the JSON of its internal Go structs, with every field.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn versions(definition: &Definition) -> String {
     if definition.has_versions { array(definition.versions.iter().map(version)) } else { null() }
 }
 
-/// What Go has as a pointer to a string, which it shows as JSON.
+/// A string pointer in Go, which is printed as JSON.
 pub(super) fn text(text: &str) -> String {
     plain(text)
 }

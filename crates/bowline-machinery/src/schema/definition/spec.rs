@@ -1,5 +1,5 @@
-//! The parts of a `CustomResourceDefinition`, in the form in which Kubernetes checks them: what all versions have in
-//! common stands beside them. That is why an error speaks of `spec.validation`, a field that nobody wrote.
+//! The parts of a `CustomResourceDefinition` in the form that Kubernetes validates: parts that all versions share are
+//! separate. Therefore an error can name `spec.validation`, a field that the object does not have.
 
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ pub(super) struct Definition {
     pub(super) scope: String,
     pub(super) names: Names,
     pub(super) versions: Vec<Version>,
-    /// Whether there is a list of versions at all, if an empty one.
+    /// Whether a list of versions is set, possibly an empty one.
     pub(super) has_versions: bool,
-    /// What all versions have in common.
+    /// The parts that all versions share.
     pub(super) common: Parts,
     pub(super) preserve_unknown_fields: bool,
     pub(super) conversion: Option<Value>,
@@ -39,11 +39,11 @@ pub(super) struct Version {
     pub(super) storage: bool,
     pub(super) deprecated: bool,
     pub(super) deprecation_warning: Option<String>,
-    /// What this version has and not all others have.
+    /// The parts of this version that not all versions share.
     pub(super) own: Parts,
 }
 
-/// What may be said of one version, or of all.
+/// The parts that can be set for one version, or for all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Parts {
     pub(super) validation: Option<Validation>,
@@ -52,7 +52,7 @@ pub(super) struct Parts {
     pub(super) selectable_fields: Vec<String>,
 }
 
-/// The `schema` of a version, which may have no `openAPIV3Schema` in it.
+/// The `schema` of a version, possibly without an `openAPIV3Schema`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Validation {
     pub(super) schema: Option<Node>,
@@ -64,7 +64,7 @@ pub(super) struct Subresources {
     pub(super) scale: Option<Scale>,
 }
 
-/// Where to find what the `scale` subresource shows.
+/// The paths of the `scale` subresource.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
     pub(super) spec_replicas: String,
@@ -114,7 +114,7 @@ impl Names {
 }
 
 impl Definition {
-    /// Reads a definition. What has the wrong type counts as absent: decoding refuses it before it comes here.
+    /// Reads a definition. A field of the wrong type counts as absent, since decoding refuses it earlier.
     ///
     /// # Errors
     /// Schemas that cannot be read.
@@ -161,13 +161,13 @@ impl Definition {
         validations.flatten().filter_map(|validation| validation.schema.as_ref())
     }
 
-    /// Whether some schema, or one inside it, has a property.
+    /// Whether a predicate holds for any schema or inner schema.
     pub(super) fn has_schema(&self, mut property: impl FnMut(&Node) -> bool) -> bool {
         self.schemas().any(|schema| schema.any(&mut property))
     }
 }
 
-/// Takes a part out of all versions if it is the same in all.
+/// Moves a part out of all versions if it is the same in all.
 fn take_common<T: PartialEq + Default>(versions: &mut [Version], part: impl Fn(&mut Parts) -> &mut T) -> T {
     let Some((first, others)) = versions.split_first_mut() else { return T::default() };
     let first = part(&mut first.own);

@@ -1,4 +1,5 @@
-//! What holds of one version, or of what all versions have in common: schema, subresources, columns, selectable fields.
+//! Validation of one version, or of the parts that all versions share: schema, subresources, columns, selectable
+//! fields.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use super::spec::{Column, Parts, Scale, Validation, Version};
 use crate::quote::is_printable;
 use crate::{FieldError, FieldPath};
 
-/// How many fields of a resource may be selected by.
+/// Maximum number of selectable fields of a resource.
 pub(super) const MAX_SELECTABLE_FIELDS: usize = 8;
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
@@ -21,7 +22,7 @@ pub(super) fn has_status(parts: &Parts) -> bool {
     parts.subresources.as_ref().is_some_and(|subresources| subresources.status)
 }
 
-/// `name` is the version's; `path` that of the version, or of the spec for what all versions have in common.
+/// `name` is the version's; `path` that of the version, or of the spec for the shared parts.
 pub(super) fn check_parts(
     parts: &Parts,
     has_status: bool,
@@ -101,7 +102,7 @@ fn validation_errors(
     }
     let is_fine_so_far = errors.is_empty();
     let found = check::check(schema, &at, options.strictness);
-    // What keeps a schema from being read is told only if nothing else is.
+    // An error that keeps a schema from being converted is reported only if it is the only one.
     let is_obstacle = structural::obstacle(schema).is_some() && found.len() == 1 && found[0].path == at;
     if is_fine_so_far || !is_obstacle {
         errors.extend(found);
@@ -109,8 +110,8 @@ fn validation_errors(
     errors
 }
 
-/// With a status subresource the schema of the status is taken out of the root's properties, so that nothing else at the
-/// root may say something of it.
+/// The status subresource takes the schema of the status out of the root's properties. The root must therefore not
+/// refer to it elsewhere.
 fn status_obstacle(schema: &Node, path: &FieldPath) -> Option<FieldError> {
     let (rare, limits, extensions) = (schema.rare(), &schema.limits, &schema.extensions);
     let is_refused = || {

@@ -1,4 +1,4 @@
-//! Mail addresses, as Go reads them: RFC 5322, with or without a name in front.
+//! Mail addresses, as Go parses them: RFC 5322, with or without a name in front.
 
 use super::net;
 
@@ -35,7 +35,7 @@ impl Reader<'_> {
         (is_open && self.plain().is_some() && self.take('>')).then_some(())
     }
 
-    /// A group is fine if it has one address in it.
+    /// A group is valid if it contains one address.
     fn group(&mut self) -> Option<()> {
         self.space();
         self.address()?;
@@ -84,7 +84,7 @@ impl Reader<'_> {
         }
     }
 
-    /// How long what is between the quotes is.
+    /// The length of the text between the quotes.
     fn quoted(&mut self) -> Option<usize> {
         let mut length = 0;
         let mut is_escaped = false;

@@ -1,8 +1,8 @@
-//! Addresses of networks, as Go reads them.
+//! Network addresses, as Go parses them.
 
 use std::net::Ipv6Addr;
 
-/// Leading zeros are allowed, as they once were.
+/// Accepts leading zeros, as older versions of Go do.
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.contains('.') && (is_dotted(text) || is_colons(text))
 }

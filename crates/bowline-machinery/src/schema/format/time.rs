@@ -1,4 +1,4 @@
-//! Dates, times and durations, as Go reads them.
+//! Dates, times and durations, as Go parses them.
 
 use crate::calendar;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ pub(super) fn is_date(text: &str) -> bool {
     date(text).is_some()
 }
 
-/// A date and a time with a zone. What stands behind a second `t` does not count.
+/// A date and a time with a zone. Text after a second `t` is ignored.
 pub(super) fn is_date_time(text: &str) -> bool {
     #[expect(clippy::expect_used, reason = "the pattern is a constant")]
     static TIME: LazyLock<Regex> = LazyLock::new(|| {
@@ -24,7 +24,7 @@ pub(super) fn is_date_time(text: &str) -> bool {
     is_date(first) && &found[1] <= "23" && &found[2] <= "59" && &found[3] <= "59"
 }
 
-/// What Go reads as a duration, or a text with a number and a unit in it: `3 days`.
+/// A duration of Go, or a text that contains a number and a unit: `3 days`.
 pub(super) fn is_duration(text: &str) -> bool {
     #[expect(clippy::expect_used, reason = "the pattern is a constant")]
     static PART: LazyLock<Regex> =

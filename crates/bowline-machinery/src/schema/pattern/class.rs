@@ -1,4 +1,4 @@
-//! Classes of characters, and characters that are written with a backslash.
+//! Character classes and escaped characters.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,8 @@ use super::syntax::{Error, error};
 const RANGE: &str = "invalid character class range";
 const ESCAPE: &str = "invalid escape sequence";
 
-/// Reads a class in brackets; `text` starts with the first. Gives it as the `regex` crate wants it, and what stands
-/// behind it.
+/// Parses a class in brackets; `text` starts with the opening bracket. Returns it in the syntax of the `regex` crate,
+/// and the rest of the text.
 pub(super) fn brackets(text: &str) -> Result<(String, &str), Error<'_>> {
     let mut rest = &text[1..];
     let mut out = String::from("[");
@@ -67,7 +67,7 @@ fn member<'s>(text: &'s str, class: &'s str) -> Result<(char, &'s str), Error<'s
     }
 }
 
-/// Reads a class that is written with a backslash, if one is there. Classes of Perl are ASCII in Go.
+/// Parses an escaped class, if there is one. Perl's classes are ASCII in Go.
 pub(super) fn escaped(text: &str, is_in_brackets: bool) -> Result<Option<(String, &str)>, Error<'_>> {
     let mut chars = text.chars();
     if chars.next() != Some('\\') {
@@ -110,7 +110,7 @@ fn unicode(text: &str, mut is_negative: bool) -> Result<(String, &str), Error<'_
     Ok((class, rest))
 }
 
-/// Reads one character that is written with a backslash.
+/// Parses one escaped character.
 pub(super) fn character(text: &str) -> Result<(char, &str), Error<'_>> {
     let mut rest = text[1..].chars();
     let Some(c) = rest.next() else { return error("trailing backslash at end of expression", "") };
@@ -132,7 +132,7 @@ pub(super) fn character(text: &str) -> Result<(char, &str), Error<'_>> {
     }
 }
 
-/// Up to three digits. A single one that is not zero would be a reference to a group, which Go does not have.
+/// Up to three digits. A single non-zero digit would be a backreference, which Go does not support.
 fn octal(text: &str) -> Result<(char, &str), Error<'_>> {
     let digits = text[1..].bytes().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
     if digits == 1 && !text[1..].starts_with('0') {

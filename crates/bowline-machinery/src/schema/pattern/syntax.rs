@@ -1,12 +1,12 @@
-//! The syntax of Go's `regexp`, read and written anew for the `regex` crate, which sees some things otherwise: classes
-//! and word boundaries are ASCII in Go, a brace may stand for itself, and brackets do not nest.
+//! The syntax of Go's `regexp`, translated for the `regex` crate, which differs in details: in Go, classes and word
+//! boundaries are ASCII, a brace can be literal, and brackets do not nest.
 
 use super::class;
 
-/// What is wrong with an expression, in Go's words.
+/// A syntax error, in Go's words.
 pub(super) struct Error<'s> {
     pub(super) what: &'static str,
-    /// The part that is wrong.
+    /// The wrong part.
     pub(super) part: &'s str,
 }
 
@@ -14,7 +14,7 @@ pub(super) fn error<'s, T>(what: &'static str, part: &'s str) -> Result<T, Error
     Err(Error { what, part })
 }
 
-/// How often something may be repeated, all repetitions around it taken together.
+/// Maximum product of nested repetition counts.
 const MAX_REPEAT: u64 = 1000;
 
 pub(super) fn translate(source: &str) -> Result<String, Error<'_>> {
@@ -77,12 +77,12 @@ struct Reader<'s> {
     source: &'s str,
     rest: &'s str,
     out: String,
-    /// The widest operand so far in each group that is open.
+    /// The largest operand so far in each open group.
     groups: Vec<u64>,
-    /// What a repetition would apply to: how many copies of something it asks for.
+    /// The operand of a repetition: the number of copies that it requires.
     operand: Option<u64>,
     widest: u64,
-    /// Where in `out` flags begin, if there is nothing behind them.
+    /// The position of flags in `out`, if nothing follows them.
     flags_at: Option<usize>,
 }
 
@@ -114,7 +114,8 @@ impl<'s> Reader<'s> {
             return self.flags(flags);
         }
         self.rest = &self.rest[1..];
-        self.group("(");
+        // No match reads a group, and each capturing group costs memory in each state.
+        self.group("(?:");
         Ok(())
     }
 
@@ -134,7 +135,7 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    /// Behind `(?`: a name or flags.
+    /// A name or flags after `(?`.
     fn flags(&mut self, flags: &'s str) -> Result<(), Error<'s>> {
         if let Some(named) = flags.strip_prefix("P<").or_else(|| flags.strip_prefix('<')) {
             let Some((name, rest)) = named.split_once('>') else {
@@ -144,7 +145,7 @@ impl<'s> Reader<'s> {
                 return error("invalid named capture", &self.rest[..self.rest.len() - rest.len()]);
             }
             self.rest = rest;
-            self.group("(");
+            self.group("(?:");
             return Ok(());
         }
         let (mut is_negative, mut has_flag) = (false, false);
@@ -173,7 +174,7 @@ impl<'s> Reader<'s> {
         error("invalid or unsupported Perl syntax", self.rest)
     }
 
-    /// Writes a repetition; `self.rest` is what stands behind its operator.
+    /// Writes a repetition; `self.rest` is the text after its operator.
     fn repeat(
         &mut self,
         before: &'s str,
@@ -199,7 +200,7 @@ impl<'s> Reader<'s> {
         if times >= 2 && width > MAX_REPEAT {
             return error("invalid repeat count", part);
         }
-        // Flags that stand between an operand and its repetition are none of its business.
+        // Flags between an operand and its repetition do not count.
         let place = self.flags_at.take().unwrap_or(self.out.len());
         self.out.insert_str(place, &format!("{operator}{lazy}"));
         self.did_read(width);
@@ -238,7 +239,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// `{2}`, `{2,}` or `{2,3}`, and what stands behind; anything else is a brace that stands for itself.
+/// `{2}`, `{2,}` or `{2,3}`, and the rest of the text; anything else is a literal brace.
 fn bounds(text: &str) -> Option<(u64, Option<u64>, &str)> {
     let (inside, rest) = text.strip_prefix('{')?.split_once('}')?;
     let number = |digits: &str| {

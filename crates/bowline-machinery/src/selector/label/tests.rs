@@ -1,4 +1,4 @@
-//! What texts are label selectors, what the others are told, and what matches.
+//! Label selectors: grammar, errors and matching.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ fn a_selector_is_printed_in_its_canonical_form() {
 }
 
 #[test]
-fn what_is_no_selector_is_told_in_the_words_of_kubernetes() {
+fn invalid_selectors_get_the_message_of_kubernetes() {
     let rows = [
         ("a,", "found '', expected: identifier after ','"),
         ("=a", "found '=', expected: !, identifier, or 'end of string'"),
@@ -47,29 +47,29 @@ fn what_is_no_selector_is_told_in_the_words_of_kubernetes() {
              be an integer",
         ),
     ];
-    for (text, told) in rows {
-        assert_eq!(LabelSelector::parse(text).unwrap_err().to_string(), told, "{text}");
+    for (text, expected) in rows {
+        assert_eq!(LabelSelector::parse(text).unwrap_err().to_string(), expected, "{text}");
     }
 }
 
 #[test]
 fn keys_and_values_are_those_of_labels() {
-    let told = LabelSelector::parse("a/b/c=1").unwrap_err().to_string();
+    let error = LabelSelector::parse("a/b/c=1").unwrap_err().to_string();
     let start =
         "unable to parse requirement: <nil>: Invalid value: \"a/b/c\": a valid label key must consist of";
-    assert!(told.starts_with(start), "{told}");
-    let told = LabelSelector::parse("a=b/c").unwrap_err().to_string();
+    assert!(error.starts_with(start), "{error}");
+    let error = LabelSelector::parse("a=b/c").unwrap_err().to_string();
     let start =
         "unable to parse requirement: values[0][a]: Invalid value: \"b/c\": a valid label must be an empty";
-    assert!(told.starts_with(start), "{told}");
-    let told = LabelSelector::parse("a>-").unwrap_err().to_string();
+    assert!(error.starts_with(start), "{error}");
+    let error = LabelSelector::parse("a>-").unwrap_err().to_string();
     let start = "unable to parse requirement: [values[0]: Invalid value: \"-\": for 'Gt', 'Lt' operators, the value \
                  must be an integer, values[0][a]: Invalid value: \"-\": a valid label must be";
-    assert!(told.starts_with(start), "{told}");
+    assert!(error.starts_with(start), "{error}");
 }
 
 #[test]
-fn a_selector_picks_what_meets_all_of_it() {
+fn a_selector_matches_if_all_requirements_hold() {
     let labels = json!({"a": "1", "b": "x", "c": ""});
     let rows = [
         ("", true),
