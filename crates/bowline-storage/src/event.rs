@@ -1,13 +1,13 @@
-//! One commit, as the log and the watchers see it.
+//! One commit, as the log and the watchers contain it.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::{Record, Revision};
 
-/// What a commit did to its key.
+/// The effect of a commit on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
+pub enum EventType {
     /// The key was absent.
     Created,
     /// The key had another record.
@@ -21,22 +21,22 @@ pub enum Change {
 pub struct Event<M> {
     /// The commit.
     pub revision: Revision,
-    /// What it did.
-    pub change: Change,
-    /// What was stored before; `None` exactly if the key was absent.
+    /// The effect of the commit.
+    pub change: EventType,
+    /// The record before; `None` exactly if the key was absent.
     pub previous: Option<Arc<Record<M>>>,
-    /// What is stored now; for a delete, the last state as the delete gave it. Its revision is the commit's.
+    /// The record after; for a delete, the last state from the delete. Its revision is the commit's.
     pub record: Arc<Record<M>>,
 }
 
 impl<M> Event<M> {
     pub(crate) fn put(previous: Option<Arc<Record<M>>>, record: Arc<Record<M>>) -> Self {
-        let change = if previous.is_some() { Change::Updated } else { Change::Created };
+        let change = if previous.is_some() { EventType::Updated } else { EventType::Created };
         Self { revision: record.revision, change, previous, record }
     }
 
     pub(crate) fn delete(previous: Arc<Record<M>>, record: Arc<Record<M>>) -> Self {
-        Self { revision: record.revision, change: Change::Deleted, previous: Some(previous), record }
+        Self { revision: record.revision, change: EventType::Deleted, previous: Some(previous), record }
     }
 
     /// The key that was written.
@@ -45,17 +45,23 @@ impl<M> Event<M> {
         &self.record.key
     }
 
-    /// What is stored now: `None` exactly after a delete.
+    /// The record after: `None` exactly after a delete.
     #[must_use]
     pub fn current(&self) -> Option<&Arc<Record<M>>> {
-        (self.change != Change::Deleted).then_some(&self.record)
+        (self.change != EventType::Deleted).then_some(&self.record)
     }
 
-    /// The bytes that are kept alive by the log alone because of this event. A record is replaced once, and the event
-    /// of that is younger than its own: so each is counted once, and goes from the log with the event that counts it.
+    /// Stored bytes of the key before and after this event.
+    pub(crate) fn stored(&self) -> (usize, usize) {
+        let bytes = |record: Option<&Arc<Record<M>>>| record.map_or(0, |record| record.size());
+        (bytes(self.previous.as_ref()), bytes(self.current()))
+    }
+
+    /// The bytes that only the log keeps alive because of this event. A record is replaced once, by an event after its
+    /// own: so each is counted once, and leaves the log with the event that counts it.
     pub(crate) fn size(&self) -> usize {
         let replaced = self.previous.as_ref().map_or(0, |record| record.size());
-        let last = if self.change == Change::Deleted { self.record.size() } else { 0 };
+        let last = if self.change == EventType::Deleted { self.record.size() } else { 0 };
         size_of::<Self>() + replaced + last
     }
 }

@@ -1,4 +1,4 @@
-//! What to list, and what comes of it.
+//! Requests for lists, and their results.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -8,32 +8,32 @@ use thiserror::Error;
 
 use crate::{Record, Revision};
 
-/// What to list; the default is all of a table, now.
+/// A request for a list. Default: the whole table at the newest revision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct List<'a> {
-    /// Only keys that start with this.
+pub struct ListRequest<'a> {
+    /// Only keys with this prefix.
     pub prefix: &'a str,
-    /// Only keys that are greater than this: the last key of the page before.
+    /// Only keys greater than this: the last key of the previous page.
     pub after: Option<&'a str>,
-    /// Exactly as it was after this commit; `None` for the newest.
+    /// The state after exactly this commit; `None` for the newest.
     pub at: Option<Revision>,
-    /// At most so many records.
+    /// Maximum number of records.
     pub limit: Option<NonZeroUsize>,
 }
 
-/// Records of a table in key order, all as of one revision.
+/// Records of a table in key order, at one revision.
 #[non_exhaustive]
 pub struct Listing<M> {
-    /// The revision that this is the state of. The next page is asked for at this revision.
+    /// The revision of this state. Request the next page at this revision.
     pub revision: Revision,
     /// The records.
     pub items: Vec<Arc<Record<M>>>,
-    /// How many more there are, of the same prefix at the same revision, after the last item.
+    /// Number of further records with the same prefix at the same revision, after the last item.
     pub remaining: usize,
 }
 
 impl<M> Listing<M> {
-    /// Whether the limit cut it off.
+    /// Whether the limit omitted records.
     #[must_use]
     pub fn more(&self) -> bool {
         self.remaining > 0
@@ -57,22 +57,22 @@ impl<M> fmt::Debug for Listing<M> {
     }
 }
 
-/// Why there is no listing.
+/// A list failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ListError {
-    /// The history of that time is gone.
+    /// The history of that revision was dropped.
     #[error("revision {at} is compacted: the oldest is {oldest}, list without a revision")]
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         at: Revision,
         /// The oldest revision that can be read.
         oldest: Revision,
     },
     /// The revision has not been committed yet.
-    #[error("revision {at} is in the future: the newest is {newest}, try again later")]
+    #[error("revision {at} is in the future: the newest is {newest}, retry later")]
     Future {
-        /// What was asked for.
+        /// The requested revision.
         at: Revision,
         /// The newest revision.
         newest: Revision,

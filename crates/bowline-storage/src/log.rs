@@ -5,18 +5,18 @@ use std::collections::vec_deque::Iter;
 
 use crate::{Event, Options, Revision};
 
-/// Whoever is fewer events behind than this finds its place from the end.
+/// A reader fewer events behind than this finds its position from the end.
 const NEAR: usize = 8;
 
-/// The newest events of a table, oldest first. Pure: it knows no lock and nobody who reads it.
+/// The newest events of a table, oldest first. Pure: no lock, and no knowledge of readers.
 pub(crate) struct Log<M> {
     events: VecDeque<Event<M>>,
     /// The sum of the events' sizes.
     bytes: usize,
     options: Options,
-    /// Nothing is known about times before this revision: it was compacted, or the table did not exist.
+    /// The start of the history: earlier revisions are compacted, or the table did not exist.
     oldest: Revision,
-    /// The newest event that is no longer here. An open watch that has seen it lost nothing, whatever was compacted.
+    /// The newest event that was dropped. An open watch that has read it lost nothing by compaction.
     dropped: Revision,
 }
 
@@ -25,24 +25,24 @@ impl<M> Log<M> {
         Self { events: VecDeque::new(), bytes: 0, options, oldest: begin, dropped: begin }
     }
 
-    /// The oldest revision that can be gone back to.
+    /// The oldest revision that can be read.
     pub(crate) fn oldest(&self) -> Revision {
         self.oldest
     }
 
-    /// Whether something after this revision is gone.
+    /// Whether an event after this revision was dropped.
     pub(crate) fn lost_after(&self, revision: Revision) -> bool {
         revision < self.dropped
     }
 
-    /// The newest event that there was.
+    /// The newest event so far, dropped or not.
     pub(crate) fn newest(&self) -> Revision {
         self.events.back().map_or(self.dropped, |event| event.revision)
     }
 
-    /// All events after a revision, of those that are still here.
+    /// All events after a revision that are still in the log.
     pub(crate) fn after(&self, revision: Revision) -> Iter<'_, Event<M>> {
-        // Those who follow closely, and those who read the present, do not search.
+        // Readers that are close behind, or up to date, need no search.
         let newer = self.events.iter().rev().take_while(|event| event.revision > revision).take(NEAR).count();
         let start = if newer < NEAR {
             self.events.len() - newer
@@ -52,7 +52,7 @@ impl<M> Log<M> {
         self.events.range(start..)
     }
 
-    /// Appends an event; returns those that had to go, for the caller to drop without a lock.
+    /// Appends an event; returns the dropped ones, for the caller to free without a lock.
     pub(crate) fn push(&mut self, event: Event<M>) -> Vec<Event<M>> {
         self.bytes += event.size();
         self.events.push_back(event);
@@ -65,7 +65,7 @@ impl<M> Log<M> {
         evicted
     }
 
-    /// Forgets everything before a revision, except what is needed to know the table at that revision.
+    /// Drops all history before a revision, except the events needed to read the table at that revision.
     pub(crate) fn compact(&mut self, up_to: Revision) -> Vec<Event<M>> {
         let mut evicted = Vec::new();
         while self.events.front().is_some_and(|event| event.revision <= up_to) {

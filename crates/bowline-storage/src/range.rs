@@ -1,8 +1,8 @@
-//! The keys that a list reads.
+//! Ranges of keys for lists.
 
 use std::ops::Bound;
 
-/// The keys that start with a prefix, and come after a key.
+/// The keys that have a prefix and are greater than a key.
 pub(crate) struct KeyRange<'a> {
     prefix: &'a str,
     after: Option<&'a str>,
@@ -19,7 +19,7 @@ impl<'a> KeyRange<'a> {
         key.starts_with(self.prefix) && self.after.is_none_or(|after| key > after)
     }
 
-    /// Bounds for a `BTreeMap`, which panics when they are the wrong way round: `None` for an empty range.
+    /// Bounds for a `BTreeMap`, which panics on inverted bounds: `None` for an empty range.
     pub(crate) fn bounds(&self) -> Option<(Bound<&str>, Bound<&str>)> {
         let end = self.end.as_deref();
         let start = match self.after {
@@ -35,13 +35,13 @@ impl<'a> KeyRange<'a> {
     }
 }
 
-/// The least string that is greater than all strings that start with the prefix.
+/// The least string that is greater than all strings with the prefix.
 fn successor(prefix: &str) -> Option<String> {
     let mut rest = prefix;
-    // The order of strings is the order of their bytes, which in UTF-8 is the order of their characters.
+    // Strings are ordered by their bytes, which in UTF-8 is the order of their characters.
     while let Some(last) = rest.chars().next_back() {
         rest = &rest[..rest.len() - last.len_utf8()];
-        // A range of characters knows that there are none from U+D800 to U+DFFF.
+        // A range of characters skips U+D800 to U+DFFF.
         if let Some(next) = (last..=char::MAX).nth(1) {
             return Some(format!("{rest}{next}"));
         }

@@ -1,4 +1,4 @@
-//! One version of what is stored under a key.
+//! One version of the value of a key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use bytes::Bytes;
 
 use crate::Revision;
 
-/// One version of what is stored under a key. It never changes: a write makes another.
+/// One version of the value of a key. It is immutable: a write creates another.
 pub struct Record<M> {
-    /// The key that it is stored under.
+    /// The key.
     pub key: Arc<str>,
-    /// The commit that made this version.
+    /// The commit that created this version.
     pub revision: Revision,
-    /// The commit that made the first version since the key was last absent.
+    /// The commit that created the key's first version since the key was last absent.
     pub created: Revision,
     /// The bytes.
     pub body: Bytes,
-    /// What the user of the store wants at hand without reading the bytes.
+    /// The user's metadata, readable without decoding the bytes.
     pub meta: M,
 }
 
-/// What a write puts into a [`Record`].
+/// The content of a new [`Record`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contents<M> {
-    /// The bytes. They are kept as they are: a body that is a slice of something larger keeps all of it alive, and
-    /// spare capacity is not given back.
+pub struct NewRecord<M> {
+    /// The bytes. They are not copied: a body that is a slice of a larger buffer keeps all of it alive, and spare
+    /// capacity is not freed.
     pub body: Bytes,
-    /// What the user of the store wants at hand without reading the bytes.
+    /// The user's metadata, readable without decoding the bytes.
     pub meta: M,
 }
 
-impl<M> Contents<M> {
-    /// Bytes, and what is kept beside them.
+impl<M> NewRecord<M> {
+    /// Bytes and their metadata.
     pub fn new(body: impl Into<Bytes>, meta: M) -> Self {
         Self { body: body.into(), meta }
     }
@@ -43,13 +43,13 @@ impl<M> Contents<M> {
 }
 
 impl<M> Record<M> {
-    /// What it counts for in a log's limit.
+    /// Its share of a log's limit.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.key.len() + self.body.len()
     }
 }
 
-/// Without the body and what is beside it: they may be large, and secret.
+/// Omits body and metadata: they may be large, and secret.
 impl<M> fmt::Debug for Record<M> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

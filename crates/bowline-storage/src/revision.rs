@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Revision(u64);
 
 impl Revision {
-    /// Where a fresh store is: 1. No commit has it, so that 0 is never a revision that somebody has seen.
+    /// The revision of a new store: 1. No commit has it, so that no client ever gets revision 0.
     pub const FIRST: Self = Self(1);
 
     /// The revision with that number.

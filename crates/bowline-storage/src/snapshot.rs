@@ -1,23 +1,22 @@
-//! A table as it was: gathered under its lock, put in order without.
+//! A table at a revision: collected under its lock, sorted without.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::{Listing, Record, Revision};
 
-/// The records of a table that were there at a revision.
+/// The records of a table at a revision.
 ///
-/// A record was there if it is not younger, and was not replaced or was replaced later. So these are the records that
-/// are there now and are not younger, and those that a later event replaced and that are not younger. No key is in
-/// both.
+/// A record existed at a revision if it was committed up to then and not replaced up to then. These are the present
+/// records committed up to then, and the ones committed up to then that a later event replaced. No key is in both sets.
 pub(crate) struct Snapshot<M> {
     revision: Revision,
     limit: usize,
-    /// Those that are still there, in key order, up to the limit.
+    /// Those that are still present, in key order, up to the limit.
     present: Vec<Arc<Record<M>>>,
-    /// How many more are still there.
+    /// Number of further ones that are still present.
     beyond: usize,
-    /// Those that are not there any more, in the order in which they went.
+    /// Those that were replaced, in the order of their replacement.
     replaced: Vec<Arc<Record<M>>>,
 }
 
@@ -50,13 +49,13 @@ impl<M> Snapshot<M> {
         let all = self.present.len() + self.beyond + self.replaced.len();
         if !self.replaced.is_empty() {
             if self.replaced.len() > self.limit {
-                // Only the least can be on the page: the others need no order among themselves.
+                // Only the least keys can be on the page; the others need no order.
                 self.replaced.select_nth_unstable_by(self.limit, |one, other| one.key.cmp(&other.key));
                 self.replaced.truncate(self.limit);
             }
             self.replaced.sort_unstable_by(|one, other| one.key.cmp(&other.key));
             self.present.append(&mut self.replaced);
-            // Two runs that are in order: a stable sort finds and merges them.
+            // Two sorted runs: a stable sort detects and merges them.
             self.present.sort_by(|one, other| one.key.cmp(&other.key));
             self.present.truncate(self.limit);
         }

@@ -1,25 +1,26 @@
-//! The store: what its users call.
+//! The public interface of the store.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::sequence::Sequence;
-use crate::shelf::Shelf;
-use crate::shelves::Shelves;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
+use crate::table_slot::TableSlot;
+use crate::table_slots::TableSlots;
 use crate::{
-    Contents, Event, List, ListError, Listing, Options, Record, Revision, Watch, WatchError, WriteError,
+    Event, ListError, ListRequest, Listing, NewRecord, Options, Record, Revision, Watch, WatchError,
+    WriteError,
 };
 
-/// A table of a store. It is never used again for another one.
+/// A table of a store. An ID is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(u32);
 
-/// Tables of records under one sequence of revisions. Clones are handles to the same store.
+/// Tables of records with one sequence of revisions. Clones share the store.
 ///
-/// `M` is what is kept beside the bytes of a record. Its `Drop` never runs under a lock of the store.
+/// `M` is the user's metadata of a record. Its `Drop` never runs under a lock of the store.
 pub struct Store<M> {
     shared: Arc<Shared<M>>,
 }
@@ -27,11 +28,11 @@ pub struct Store<M> {
 struct Shared<M> {
     options: Options,
     sequence: Sequence,
-    shelves: Shelves<M>,
+    slots: TableSlots<M>,
     names: Mutex<Names>,
 }
 
-/// Which tables there are. Nobody needs to know but who creates or drops one.
+/// The existing tables, needed only to create and drop them.
 #[derive(Default)]
 struct Names {
     ids: BTreeMap<Box<str>, TableId>,
@@ -42,12 +43,13 @@ impl<M> Store<M> {
     /// An empty store, at [`Revision::FIRST`].
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let (sequence, shelves, names) = (Sequence::new(), Shelves::new(), Mutex::default());
-        Self { shared: Arc::new(Shared { options, sequence, shelves, names }) }
+        let (sequence, slots, names) =
+            (Sequence::new(options.max_bytes), TableSlots::new(), Mutex::default());
+        Self { shared: Arc::new(Shared { options, sequence, slots, names }) }
     }
 
-    /// The table with that name; it is created if there is none. Its history begins now: earlier revisions count as
-    /// compacted. This is no commit.
+    /// The table with that name, created if it does not exist. Its history begins now: earlier revisions count as
+    /// compacted. Creating a table is not a commit.
     pub fn create_table(&self, name: &str) -> TableId {
         let mut names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(id) = names.ids.get(name) {
@@ -55,53 +57,54 @@ impl<M> Store<M> {
         }
         let id = TableId(names.next);
         let table = Table::new(self.shared.options, self.revision());
-        self.shared.shelves.set(id.0, Shelf::new(table));
+        self.shared.slots.set(id.0, TableSlot::new(table));
         names.next = names.next.saturating_add(1);
         names.ids.insert(name.into(), id);
         id
     }
 
-    /// Drops a table and all that is in it. From then on it reads as empty, writes to it fail, and its watches end with
-    /// [`Closed::TableDropped`](crate::Closed::TableDropped); there are no events for its records. A table that is
-    /// created under the same name is another one. This is no commit.
+    /// Drops a table with its records. From then on it reads as empty, writes to it fail, and its watches end with
+    /// [`WatchClosed::TableDropped`](crate::WatchClosed::TableDropped); its records get no events. A table created
+    /// later under the same name is another one. Dropping a table is not a commit.
     pub fn drop_table(&self, table: TableId) {
         let mut names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.ids.retain(|_, id| *id != table);
         drop(names);
-        if let Some(shelf) = self.shelf(table) {
-            shelf.clear(self.revision());
+        if let Some(slot) = self.slot(table) {
+            slot.clear(&self.shared.sequence);
         }
     }
 
-    /// The newest commit, of any table.
+    /// The newest commit of all tables.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.shared.sequence.newest()
     }
 
-    /// What is stored under a key now.
+    /// The current record of a key.
     #[must_use]
     pub fn get(&self, table: TableId, key: &str) -> Option<Arc<Record<M>>> {
-        self.shelf(table)?.read().as_ref()?.get(key).cloned()
+        self.slot(table)?.read().as_ref()?.get(key).cloned()
     }
 
     /// Stores a record, if the key is at revision `expected`, or absent if that is `None`.
     ///
-    /// `make` is called at most once, with the revision that the record will have. All writers wait for it, and the
-    /// table's readers too: it must be quick, and must not call the store. If it panics, nothing has happened and the
-    /// revision is not used.
+    /// `make` is called at most once, with the revision of the new record. All writers wait for it, and the table's
+    /// readers too: it must be fast, and must not call the store. If it panics, nothing is written and the revision
+    /// stays unused.
     ///
     /// # Errors
-    /// [`WriteError::Mismatch`] if the key is elsewhere, [`WriteError::NoTable`] if the table was dropped.
+    /// [`WriteError::Mismatch`] if the key has another revision, [`WriteError::NoTable`] if the table was dropped,
+    /// [`WriteError::Full`] if the records would exceed [`Options::max_bytes`].
     pub fn put(
         &self,
         table: TableId,
         key: &str,
         expected: Option<Revision>,
-        make: impl FnOnce(Revision) -> Contents<M>,
+        make: impl FnOnce(Revision) -> NewRecord<M>,
     ) -> Result<Arc<Record<M>>, WriteError<M>> {
-        let shelf = self.shelf(table).ok_or(WriteError::NoTable)?;
-        shelf.commit(&self.shared.sequence, key, expected, |previous, revision| {
+        let slot = self.slot(table).ok_or(WriteError::NoTable)?;
+        slot.commit(&self.shared.sequence, key, expected, |previous, revision| {
             let (key, created) = match &previous {
                 Some(previous) => (previous.key.clone(), previous.created),
                 None => (key.into(), revision),
@@ -111,20 +114,20 @@ impl<M> Store<M> {
         })
     }
 
-    /// Deletes a record, if the key is at revision `expected`. Returns the last state, which is what watchers see: made
-    /// by `make` with the revision of the deletion, under the same rules as in [`Store::put`].
+    /// Deletes a record, if the key is at revision `expected`. Returns the last state, which watchers get: `make`
+    /// builds it with the revision of the deletion, under the same rules as in [`Store::put`].
     ///
     /// # Errors
-    /// [`WriteError::Mismatch`] if the key is elsewhere, [`WriteError::NoTable`] if the table was dropped.
+    /// [`WriteError::Mismatch`] if the key has another revision, [`WriteError::NoTable`] if the table was dropped.
     pub fn delete(
         &self,
         table: TableId,
         key: &str,
         expected: Revision,
-        make: impl FnOnce(Revision) -> Contents<M>,
+        make: impl FnOnce(Revision) -> NewRecord<M>,
     ) -> Result<Arc<Record<M>>, WriteError<M>> {
-        let shelf = self.shelf(table).ok_or(WriteError::NoTable)?;
-        shelf.commit(&self.shared.sequence, key, Some(expected), |previous, revision| {
+        let slot = self.slot(table).ok_or(WriteError::NoTable)?;
+        slot.commit(&self.shared.sequence, key, Some(expected), |previous, revision| {
             let contents = make(revision);
             match previous {
                 Some(previous) => {
@@ -136,15 +139,16 @@ impl<M> Store<M> {
         })
     }
 
-    /// Lists records in key order, as of one revision. Takes no lock but the table's, and that for reading.
+    /// Lists records in key order, at one revision. Takes only the table's lock, for reading.
     ///
-    /// An older revision is read by undoing what came after: it costs as much more as was written to the table since.
-    /// A table that was dropped is empty, whenever.
+    /// An older revision is read by undoing later commits, so its cost grows with the writes to the table since. A
+    /// dropped table is empty at any revision.
     ///
     /// # Errors
-    /// [`ListError::Compacted`] and [`ListError::Future`] if [`List::at`] is before or after what can be read.
-    pub fn list(&self, table: TableId, list: List<'_>) -> Result<Listing<M>, ListError> {
-        let guard = self.shelf(table).map(Shelf::read);
+    /// [`ListError::Compacted`] and [`ListError::Future`] if [`ListRequest::at`] is before or after the readable
+    /// revisions.
+    pub fn list(&self, table: TableId, list: ListRequest<'_>) -> Result<Listing<M>, ListError> {
+        let guard = self.slot(table).map(TableSlot::read);
         // The newest revision is read under the lock: see `Sequence`.
         let newest = self.revision();
         let snapshot = match guard.as_deref() {
@@ -158,20 +162,18 @@ impl<M> Store<M> {
         Ok(snapshot?.into_listing())
     }
 
-    /// Follows a table from a revision on: all events after it whose keys start with the prefix, in the order of their
-    /// commits, each once.
+    /// Watches a table from a revision on: all later events whose keys have the prefix, in commit order, each once.
     ///
     /// # Errors
-    /// [`WatchError::Compacted`] if events after the revision may be gone, [`WatchError::Future`] if the revision has
-    /// not been committed: whoever has seen it has seen another store. A table that was dropped gives a watch that is
-    /// closed.
+    /// [`WatchError::Compacted`] if events after the revision may be dropped, [`WatchError::Future`] if the revision is
+    /// not committed: the client got it from another store. A dropped table returns a watch that is closed.
     pub fn watch(&self, table: TableId, prefix: &str, after: Revision) -> Result<Watch<M>, WatchError> {
         let newest = self.revision();
         if after > newest {
             return Err(WatchError::Future { after, newest });
         }
-        if let Some(shelf) = self.shelf(table)
-            && let Some(table) = &*shelf.read()
+        if let Some(slot) = self.slot(table)
+            && let Some(table) = &*slot.read()
             && after < table.log().oldest()
         {
             return Err(WatchError::Compacted { after, oldest: table.log().oldest() });
@@ -179,28 +181,28 @@ impl<M> Store<M> {
         Ok(Watch::new(self.clone(), table, prefix, after))
     }
 
-    /// All of a table whose keys start with the prefix, and all that happens to it from then on.
+    /// Lists the records of a table with the prefix, and watches all later events.
     #[must_use]
     pub fn list_and_watch(&self, table: TableId, prefix: &str) -> (Listing<M>, Watch<M>) {
-        let list = List { prefix, ..List::default() };
+        let list = ListRequest { prefix, ..ListRequest::default() };
         let listing = self.list(table, list).unwrap_or_else(|error| unreachable!("the present: {error}"));
-        // A watch is a place in the log: what is committed between these two lines comes after it.
+        // A watch starts at a position in the log: commits between these two lines come after it.
         let watch = Watch::new(self.clone(), table, prefix, listing.revision);
         (listing, watch)
     }
 
-    /// Forgets all history up to a revision, of all tables: nothing before it can be read or watched from any more, but
-    /// the revision itself can. A revision in the future counts as the newest. Watches that are open and have seen the
-    /// events that go are not disturbed.
+    /// Drops the history of all tables before a revision: earlier revisions can no longer be read or watched from, but
+    /// the revision itself can. A revision in the future counts as the newest. Open watches that have read the dropped
+    /// events are not affected.
     pub fn compact(&self, up_to: Revision) {
         let up_to = up_to.min(self.revision());
-        for shelf in self.shared.shelves.iter() {
-            shelf.compact(up_to);
+        for slot in self.shared.slots.iter() {
+            slot.compact(up_to);
         }
     }
 
-    pub(crate) fn shelf(&self, table: TableId) -> Option<&Shelf<M>> {
-        self.shared.shelves.get(table.0)
+    pub(crate) fn slot(&self, table: TableId) -> Option<&TableSlot<M>> {
+        self.shared.slots.get(table.0)
     }
 }
 

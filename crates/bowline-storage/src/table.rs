@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::log::Log;
 use crate::range::KeyRange;
 use crate::snapshot::Snapshot;
-use crate::{Event, List, ListError, Options, Record, Revision, WriteError};
+use crate::{Event, ListError, ListRequest, Options, Record, Revision, WriteError};
 
-/// The records of one table now, and the log that leads there.
+/// The current records of one table, and its log.
 pub(crate) struct Table<M> {
     records: BTreeMap<Arc<str>, Arc<Record<M>>>,
     log: Log<M>,
 }
 
 impl<M> Table<M> {
-    /// A table that came to be after that revision: it has no history before.
+    /// A table created after that revision: it has no earlier history.
     pub(crate) fn new(options: Options, begin: Revision) -> Self {
         Self { records: BTreeMap::new(), log: Log::new(options, begin) }
     }
@@ -24,11 +24,16 @@ impl<M> Table<M> {
         &self.log
     }
 
+    /// The bytes of its records. It visits each record, so it is called only for a dropped table.
+    pub(crate) fn bytes(&self) -> usize {
+        self.records.values().map(|record| record.size()).sum()
+    }
+
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Record<M>>> {
         self.records.get(key)
     }
 
-    /// What a write that expects the key there replaces.
+    /// The record that a write replaces, if it is at the expected revision.
     pub(crate) fn expect(
         &self,
         key: &str,
@@ -42,7 +47,7 @@ impl<M> Table<M> {
         }
     }
 
-    /// Takes an event that [`Table::expect`] agreed to; returns the events that the log had to let go.
+    /// Applies an event after [`Table::expect`] succeeded; returns the events that the log dropped.
     pub(crate) fn apply(&mut self, event: Event<M>) -> Vec<Event<M>> {
         match event.current() {
             Some(record) => self.records.insert(record.key.clone(), record.clone()),
@@ -55,8 +60,8 @@ impl<M> Table<M> {
         self.log.compact(up_to)
     }
 
-    /// What there is to list, when the store is at `newest`.
-    pub(crate) fn snapshot(&self, list: List<'_>, newest: Revision) -> Result<Snapshot<M>, ListError> {
+    /// Collects the records of a list, when the store is at `newest`.
+    pub(crate) fn snapshot(&self, list: ListRequest<'_>, newest: Revision) -> Result<Snapshot<M>, ListError> {
         let at = list.at.unwrap_or(newest);
         if at > newest {
             return Err(ListError::Future { at, newest });
@@ -69,7 +74,7 @@ impl<M> Table<M> {
         let present = range.bounds().map(|bounds| self.records.range::<str, _>(bounds)).into_iter().flatten();
         let present = present.map(|(_, record)| record);
         if self.log.newest() <= at {
-            // Nothing to undo: the records need not even be looked at.
+            // There is nothing to undo, so the records need not be checked.
             return Ok(Snapshot::new(at, list.limit, present, std::iter::empty()));
         }
         let replaced = self.log.after(at).filter_map(|event| event.previous.as_ref());

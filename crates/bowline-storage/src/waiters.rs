@@ -1,76 +1,76 @@
-//! The watchers of one table that wait for something to happen.
+//! Waiting watches of one table.
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use crate::Revision;
 
-/// Where a watch is in its table's [`Waiters`], as long as it lives.
+/// The index of a watch in its table's [`Waiters`], for its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seat(usize);
+pub(crate) struct WaiterId(usize);
 
-/// What a watch is up to.
+/// The state of a watch.
 pub(crate) enum Waiter {
-    /// It reads the log, or nobody asks it to.
+    /// It reads the log, or is not polled.
     Awake,
-    /// It had seen all when it went to sleep, and nothing with its prefix has happened since.
+    /// It had read all events when it went to sleep, and no event with its prefix came since.
     Asleep { prefix: Arc<str>, waker: Waker },
-    /// It had seen all when it went to sleep, and this was the first event with its prefix since.
-    Called { first: Revision },
+    /// It had read all events when it went to sleep, and this was the first event with its prefix since.
+    Woken { first: Revision },
 }
 
-/// All watches of one table. It is read and written under the table's lock, so that it agrees with the log.
+/// All watches of one table. Accessed under the table's lock, so that it is consistent with the log.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    seats: Vec<Waiter>,
+    waiters: Vec<Waiter>,
     free: Vec<usize>,
 }
 
 impl Waiters {
-    pub(crate) fn join(&mut self) -> Seat {
-        if let Some(seat) = self.free.pop() {
-            return Seat(seat);
+    pub(crate) fn join(&mut self) -> WaiterId {
+        if let Some(id) = self.free.pop() {
+            return WaiterId(id);
         }
-        self.seats.push(Waiter::Awake);
-        Seat(self.seats.len() - 1)
+        self.waiters.push(Waiter::Awake);
+        WaiterId(self.waiters.len() - 1)
     }
 
-    /// Frees a seat. Returns who was on it, as [`Waiters::replace`] does.
-    pub(crate) fn leave(&mut self, seat: Seat) -> Waiter {
-        self.free.push(seat.0);
-        self.replace(seat, Waiter::Awake)
+    /// Frees an index. Returns its waiter, as [`Waiters::replace`] does.
+    pub(crate) fn leave(&mut self, id: WaiterId) -> Waiter {
+        self.free.push(id.0);
+        self.replace(id, Waiter::Awake)
     }
 
-    pub(crate) fn get(&self, seat: Seat) -> &Waiter {
-        self.seats.get(seat.0).unwrap_or(&Waiter::Awake)
+    pub(crate) fn get(&self, id: WaiterId) -> &Waiter {
+        self.waiters.get(id.0).unwrap_or(&Waiter::Awake)
     }
 
-    /// Returns who was there before, to be dropped without a lock: a waker can be the last that holds a task, and the
-    /// task can hold a watch of this table.
+    /// Returns the previous waiter, to be dropped without a lock: a waker can own the last reference to a task, and the
+    /// task can own a watch of this table.
     #[must_use]
-    pub(crate) fn replace(&mut self, seat: Seat, waiter: Waiter) -> Waiter {
-        match self.seats.get_mut(seat.0) {
+    pub(crate) fn replace(&mut self, id: WaiterId, waiter: Waiter) -> Waiter {
+        match self.waiters.get_mut(id.0) {
             Some(place) => std::mem::replace(place, waiter),
             None => waiter,
         }
     }
 
-    /// Who has to be woken because of an event.
-    pub(crate) fn call(&mut self, key: &str, revision: Revision) -> Vec<Waker> {
-        self.call_those(revision, |prefix| key.starts_with(prefix))
+    /// Marks the sleeping watches with a matching prefix as woken, and returns their wakers.
+    pub(crate) fn take_wakers(&mut self, key: &str, revision: Revision) -> Vec<Waker> {
+        self.take_matching(revision, |prefix| key.starts_with(prefix))
     }
 
-    /// Wakes all, because the table is gone.
-    pub(crate) fn call_all(&mut self, revision: Revision) -> Vec<Waker> {
-        self.call_those(revision, |_| true)
+    /// Marks all sleeping watches as woken, because the table is dropped.
+    pub(crate) fn take_all_wakers(&mut self, revision: Revision) -> Vec<Waker> {
+        self.take_matching(revision, |_| true)
     }
 
-    fn call_those(&mut self, first: Revision, concerns: impl Fn(&str) -> bool) -> Vec<Waker> {
+    fn take_matching(&mut self, first: Revision, matches: impl Fn(&str) -> bool) -> Vec<Waker> {
         let mut wakers = Vec::new();
-        for waiter in &mut self.seats {
+        for waiter in &mut self.waiters {
             let Waiter::Asleep { prefix, .. } = &*waiter else { continue };
-            if concerns(prefix)
-                && let Waiter::Asleep { waker, .. } = std::mem::replace(waiter, Waiter::Called { first })
+            if matches(prefix)
+                && let Waiter::Asleep { waker, .. } = std::mem::replace(waiter, Waiter::Woken { first })
             {
                 wakers.push(waker);
             }

@@ -1,4 +1,4 @@
-//! A place in the log of a table that moves along.
+//! Watches: positions in the log of a table.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -7,92 +7,92 @@ use std::task::{Context, Poll};
 
 use thiserror::Error;
 
-use crate::waiters::{Seat, Waiter};
+use crate::waiters::{Waiter, WaiterId};
 use crate::{Event, Revision, Store, TableId};
 
-/// The most events in one [`Batch`].
+/// Maximum number of events in one [`Batch`].
 pub const BATCH: usize = 256;
 
-/// The most events that are looked at while writers wait.
+/// Maximum number of events scanned while writers wait.
 const SCAN: usize = 4096;
 
-/// A place in the log of a table that moves along.
+/// A watch of a table: a position in its log.
 ///
-/// Nothing is kept for a watch but its place: one that is never read costs nothing, and ends with
-/// [`Closed::FellBehind`] when the log has lost what it had yet to see. What the log loses of other prefixes while the
-/// watch waits in [`next`](Watch::next) does not count.
+/// The store keeps only the position. A watch that is never read costs nothing, and ends with
+/// [`WatchClosed::FellBehind`] when the log drops events that it has not read. Dropped events of other prefixes do not
+/// count while the watch waits in [`next`](Watch::next).
 pub struct Watch<M> {
     store: Store<M>,
     table: TableId,
     prefix: Arc<str>,
-    /// All events up to here have been handed out, or are of no concern.
+    /// All events up to here were returned, or do not match the prefix.
     seen: Revision,
-    closed: Option<Closed>,
-    seat: Option<Seat>,
+    closed: Option<WatchClosed>,
+    waiter: Option<WaiterId>,
 }
 
-/// Events that a watch had yet to see.
+/// New events of a watch.
 #[non_exhaustive]
 pub struct Batch<M> {
-    /// At least one, at most [`BATCH`], in the order of their commits.
+    /// At least one, at most [`BATCH`], in commit order.
     pub events: Vec<Event<M>>,
-    /// With these, the watch has seen all that was committed up to this revision.
+    /// The watch is complete up to this revision.
     pub revision: Revision,
 }
 
-/// Why a watch does not start.
+/// A watch cannot start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// Events after that revision may be gone.
+    /// Events after that revision may be dropped.
     #[error("revision {after} is compacted: the oldest is {oldest}, list again and watch from there")]
     Compacted {
-        /// What was asked for.
+        /// The requested revision.
         after: Revision,
-        /// The oldest revision that can be watched from.
+        /// The oldest revision from which a watch can start.
         oldest: Revision,
     },
     /// The revision has not been committed yet.
     #[error("revision {after} is in the future: the newest is {newest}, list again and watch from there")]
     Future {
-        /// What was asked for.
+        /// The requested revision.
         after: Revision,
         /// The newest revision.
         newest: Revision,
     },
 }
 
-/// Why a watch ended.
+/// A watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Closed {
-    /// Events that it had yet to see are gone.
+pub enum WatchClosed {
+    /// The log dropped events that the watch had not read.
     #[error("the watch fell behind: events after revision {seen} are gone, list again and watch from there")]
     FellBehind {
-        /// The last revision up to which it had seen everything.
+        /// The last revision up to which the watch was complete.
         seen: Revision,
     },
-    /// The table is gone.
+    /// The table was dropped.
     #[error("the table was dropped")]
     TableDropped,
 }
 
 impl<M> Watch<M> {
     pub(crate) fn new(store: Store<M>, table: TableId, prefix: &str, after: Revision) -> Self {
-        let seat = store.shelf(table).map(|shelf| shelf.waiters().join());
-        Self { store, table, prefix: prefix.into(), seen: after, closed: None, seat }
+        let waiter = store.slot(table).map(|slot| slot.waiters().join());
+        Self { store, table, prefix: prefix.into(), seen: after, closed: None, waiter }
     }
 
-    /// Waits for events and returns those that there are. Dropping the future loses nothing.
+    /// Waits for events and returns the available ones. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Closed`] when there is nothing more to come; it stays so.
-    pub async fn next(&mut self) -> Result<Batch<M>, Closed> {
+    /// [`WatchClosed`] when no more events follow; later calls return it again.
+    pub async fn next(&mut self) -> Result<Batch<M>, WatchClosed> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// [`Watch::next`] for those who poll. Only the latest waker is woken.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<M>, Closed>> {
+    /// Polls for the next batch, as [`Watch::next`] does. Only the latest waker is woken.
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Batch<M>, WatchClosed>> {
         loop {
             if let Some(closed) = self.closed {
                 return Poll::Ready(Err(closed));
@@ -105,16 +105,16 @@ impl<M> Watch<M> {
         }
     }
 
-    /// The watch has seen everything up to this revision. It moves along with the whole store while nothing happens
-    /// that concerns the watch.
+    /// The revision up to which the watch is complete. It advances with the whole store while no event matches the
+    /// watch.
     #[must_use]
     pub fn revision(&self) -> Revision {
-        let Some((shelf, seat)) = self.store.shelf(self.table).zip(self.seat) else { return self.seen };
-        let guard = shelf.read();
+        let Some((slot, waiter)) = self.store.slot(self.table).zip(self.waiter) else { return self.seen };
+        let guard = slot.read();
         let Some(table) = &*guard else { return self.seen };
-        match shelf.waiters().get(seat) {
+        match slot.waiters().get(waiter) {
             Waiter::Asleep { .. } => self.store.revision(),
-            Waiter::Called { first } => first.previous(),
+            Waiter::Woken { first } => first.previous(),
             Waiter::Awake if self.closed.is_none() && table.log().newest() <= self.seen => {
                 self.store.revision()
             }
@@ -122,31 +122,31 @@ impl<M> Watch<M> {
         }
     }
 
-    /// Looks at the next events: `None` if none of them was of concern and there are more.
-    fn step(&mut self, context: &Context<'_>) -> Result<Option<Poll<Batch<M>>>, Closed> {
-        let (shelf, seat) = self.store.shelf(self.table).zip(self.seat).ok_or(Closed::TableDropped)?;
-        // Declared before the guard, so that it goes after it: see `Waiters::replace`.
+    /// Scans the next events: `None` if none matches and there are more.
+    fn step(&mut self, context: &Context<'_>) -> Result<Option<Poll<Batch<M>>>, WatchClosed> {
+        let (slot, waiter) = self.store.slot(self.table).zip(self.waiter).ok_or(WatchClosed::TableDropped)?;
+        // Declared before the guard, so that it is dropped after it: see `Waiters::replace`.
         let before;
-        let guard = shelf.read();
-        let table = guard.as_ref().ok_or(Closed::TableDropped)?;
-        // All that is read here stays as it is while the guard lives.
+        let guard = slot.read();
+        let table = guard.as_ref().ok_or(WatchClosed::TableDropped)?;
+        // The state read here does not change while the guard lives.
         let newest = self.store.revision();
-        let mut waiters = shelf.waiters();
-        if table.log().newest() <= self.seen && matches!(waiters.get(seat), Waiter::Awake) {
-            // It comes back after it has seen all. Nobody but the watch itself moves it from being awake.
-            let _awake = waiters.replace(seat, self.asleep(context));
+        let mut waiters = slot.waiters();
+        if table.log().newest() <= self.seen && matches!(waiters.get(waiter), Waiter::Awake) {
+            // It sleeps after it has read all events. Only the watch itself changes its state from awake.
+            let _awake = waiters.replace(waiter, self.asleep(context));
             self.seen = newest;
             return Ok(Some(Poll::Pending));
         }
-        before = waiters.replace(seat, Waiter::Awake);
+        before = waiters.replace(waiter, Waiter::Awake);
         drop(waiters);
         match before {
             Waiter::Awake => {}
             Waiter::Asleep { .. } => self.seen = newest,
-            Waiter::Called { first } => self.seen = first.previous(),
+            Waiter::Woken { first } => self.seen = first.previous(),
         }
         if table.log().lost_after(self.seen) {
-            return Err(Closed::FellBehind { seen: self.seen });
+            return Err(WatchClosed::FellBehind { seen: self.seen });
         }
         let mut events = Vec::new();
         let mut unseen = table.log().after(self.seen);
@@ -167,8 +167,8 @@ impl<M> Watch<M> {
             return Ok(Some(Poll::Ready(Batch { events, revision: self.seen })));
         }
         if at_end {
-            // Nobody but the watch itself moves it from being awake.
-            let _awake = shelf.waiters().replace(seat, self.asleep(context));
+            // Only the watch itself changes its state from awake.
+            let _awake = slot.waiters().replace(waiter, self.asleep(context));
             return Ok(Some(Poll::Pending));
         }
         Ok(None)
@@ -181,8 +181,8 @@ impl<M> Watch<M> {
 
 impl<M> Drop for Watch<M> {
     fn drop(&mut self) {
-        if let Some((shelf, seat)) = self.store.shelf(self.table).zip(self.seat) {
-            let before = shelf.waiters().leave(seat);
+        if let Some((slot, waiter)) = self.store.slot(self.table).zip(self.waiter) {
+            let before = slot.waiters().leave(waiter);
             drop(before);
         }
     }

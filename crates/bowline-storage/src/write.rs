@@ -1,4 +1,4 @@
-//! What keeps a write from being committed.
+//! Errors of writes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,32 +7,38 @@ use thiserror::Error;
 
 use crate::{Record, Revision};
 
-/// Why nothing was written.
+/// A write failed; nothing was written.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum WriteError<M> {
-    /// The key is not at the revision that the writer expected.
-    #[error("key {key:?} is {}, the write expects it {}: read it again", place(found.as_ref().map(|found| found.revision)), place(*expected))]
+    /// The key does not have the revision that the writer expected.
+    #[error("key {key:?} is {}, the write expects it {}: read it and retry", place(found.as_ref().map(|found| found.revision)), place(*expected))]
     Mismatch {
         /// The key.
         key: Box<str>,
-        /// Where the writer expected it; `None` for absent.
+        /// The expected revision; `None` for absent.
         expected: Option<Revision>,
-        /// What is there; `None` for nothing.
+        /// The stored record; `None` for absent.
         found: Option<Arc<Record<M>>>,
     },
-    /// The table was dropped, or is not of this store.
+    /// The table was dropped, or belongs to another store.
     #[error("there is no such table: it was dropped")]
     NoTable,
+    /// The store has reached its maximum of bytes.
+    #[error("the store is full: its records may have {max_bytes} bytes; delete some, or raise the limit")]
+    Full {
+        /// The limit.
+        max_bytes: usize,
+    },
 }
 
 impl<M> WriteError<M> {
-    /// What is stored under the key, if that is why.
+    /// The stored record, for a mismatch.
     #[must_use]
     pub fn found(&self) -> Option<&Arc<Record<M>>> {
         match self {
             Self::Mismatch { found, .. } => found.as_ref(),
-            Self::NoTable => None,
+            Self::NoTable | Self::Full { .. } => None,
         }
     }
 }
@@ -51,6 +57,7 @@ impl<M> fmt::Debug for WriteError<M> {
                 .field("found", found)
                 .finish(),
             Self::NoTable => formatter.write_str("NoTable"),
+            Self::Full { max_bytes } => formatter.debug_struct("Full").field("max_bytes", max_bytes).finish(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the guide promises, claim by claim.
+//! The guarantees of the guide, claim by claim.
 #![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use std::num::NonZeroUsize;
@@ -7,22 +7,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use bowline_storage::{
-    BATCH, Batch, Closed, Contents, List, ListError, Options, Record, Revision, Store, TableId, Watch,
-    WatchError, WriteError,
+    BATCH, Batch, ListError, ListRequest, NewRecord, Options, Record, Revision, Store, TableId, Watch,
+    WatchClosed, WatchError, WriteError,
 };
 
-/// Writes whatever is there, and says so.
+/// Writes to the current revision, and returns the record.
 fn write<M: Default>(store: &Store<M>, table: TableId, key: &str, body: &str) -> Arc<Record<M>> {
     let expected = store.get(table, key).map(|record| record.revision);
-    store.put(table, key, expected, |_| Contents::new(body.to_owned(), M::default())).unwrap()
+    store.put(table, key, expected, |_| NewRecord::new(body.to_owned(), M::default())).unwrap()
 }
 
 fn delete<M: Default>(store: &Store<M>, table: TableId, key: &str) -> Arc<Record<M>> {
     let revision = store.get(table, key).unwrap().revision;
-    store.delete(table, key, revision, |_| Contents::new("last", M::default())).unwrap()
+    store.delete(table, key, revision, |_| NewRecord::new("last", M::default())).unwrap()
 }
 
-fn poll<M>(watch: &mut Watch<M>) -> Poll<Result<Batch<M>, Closed>> {
+fn poll<M>(watch: &mut Watch<M>) -> Poll<Result<Batch<M>, WatchClosed>> {
     watch.poll_next(&mut Context::from_waker(Waker::noop()))
 }
 
@@ -30,11 +30,11 @@ fn keep(events: usize) -> Options {
     Options::default().log_events(NonZeroUsize::new(events).unwrap())
 }
 
-fn at(revision: Revision) -> List<'static> {
-    List { at: Some(revision), ..List::default() }
+fn at(revision: Revision) -> ListRequest<'static> {
+    ListRequest { at: Some(revision), ..ListRequest::default() }
 }
 
-/// Whoever holds one knows how many there are.
+/// Counts its instances.
 #[derive(Clone, Default)]
 struct Counted(Arc<()>);
 
@@ -48,7 +48,7 @@ fn the_first_commit_of_a_store_is_two() {
 }
 
 #[test]
-fn a_make_that_panics_leaves_everything_as_it_was() {
+fn a_panic_in_make_changes_nothing() {
     let store = Store::<()>::default();
     let table = store.create_table("pods");
     let before = write(&store, table, "a", "before");
@@ -68,20 +68,26 @@ fn a_make_that_panics_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn a_mismatch_tells_what_is_there() {
+fn a_mismatch_returns_the_stored_record() {
     let store = Store::<()>::default();
     let table = store.create_table("pods");
     let there = write(&store, table, "a", "");
     let error = store.put(table, "a", None, |_| unreachable!("not made")).unwrap_err();
     assert!(Arc::ptr_eq(error.found().unwrap(), &there));
-    assert_eq!(error.to_string(), r#"key "a" is at revision 2, the write expects it absent: read it again"#);
+    assert_eq!(
+        error.to_string(),
+        r#"key "a" is at revision 2, the write expects it absent: read it and retry"#
+    );
     let error = store.delete(table, "b", there.revision, |_| unreachable!("not made")).unwrap_err();
     assert!(error.found().is_none());
-    assert_eq!(error.to_string(), r#"key "b" is absent, the write expects it at revision 2: read it again"#);
+    assert_eq!(
+        error.to_string(),
+        r#"key "b" is absent, the write expects it at revision 2: read it and retry"#
+    );
 }
 
 #[test]
-fn a_key_that_comes_back_is_created_again() {
+fn a_key_written_after_its_delete_is_created_again() {
     let store = Store::<()>::default();
     let table = store.create_table("pods");
     let first = write(&store, table, "a", "");
@@ -92,32 +98,32 @@ fn a_key_that_comes_back_is_created_again() {
 }
 
 #[test]
-fn a_watch_that_is_never_read_keeps_nothing_alive() {
+fn a_watch_that_is_never_read_keeps_no_memory() {
     let store = Store::<Counted>::new(keep(10));
     let (table, counted) = (store.create_table("pods"), Counted::default());
     let (_, mut watch) = store.list_and_watch(table, "");
     let mut expected = None;
     for _ in 0..1000 {
-        let record = store.put(table, "a", expected, |_| Contents::new("", counted.clone())).unwrap();
+        let record = store.put(table, "a", expected, |_| NewRecord::new("", counted.clone())).unwrap();
         expected = Some(record.revision);
     }
-    // The present, ten that were replaced, and the test's own.
+    // The current record, ten replaced ones, and the test's own.
     assert_eq!(Arc::strong_count(&counted.0), 12);
     let seen = Revision::FIRST;
-    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(Closed::FellBehind { seen }));
-    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(Closed::FellBehind { seen }));
+    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(WatchClosed::FellBehind { seen }));
+    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(WatchClosed::FellBehind { seen }));
     assert_eq!(watch.revision(), seen);
 }
 
 #[test]
-fn the_log_keeps_no_more_bytes_alive_than_it_may() {
+fn the_log_stays_within_its_bytes() {
     let store = Store::<Counted>::new(Options::default().log_bytes(10_000));
     let (table, counted) = (store.create_table("pods"), Counted::default());
     let body = "x".repeat(900);
     let (mut most, mut present) = (0, 0);
     for round in 0..200 {
         let key = (round % 7).to_string();
-        let contents = |_| Contents::new(body.clone(), counted.clone());
+        let contents = |_| NewRecord::new(body.clone(), counted.clone());
         match store.get(table, &key) {
             Some(record) if round % 3 == 0 => {
                 drop(store.delete(table, &key, record.revision, contents).unwrap());
@@ -133,7 +139,7 @@ fn the_log_keeps_no_more_bytes_alive_than_it_may() {
         assert!(kept * body.len() <= 10_000, "{kept} records are kept by the log alone");
         most = most.max(kept);
     }
-    // And no fewer than it can: bodies of 900 bytes, some hundred bytes around each.
+    // And close to the limit: bodies of 900 bytes, and some hundred bytes around each.
     assert!(most >= 8, "{most}");
 }
 
@@ -141,7 +147,7 @@ fn the_log_keeps_no_more_bytes_alive_than_it_may() {
 fn a_table_that_is_dropped_is_freed_and_empty() {
     let store = Store::<Counted>::default();
     let (table, counted) = (store.create_table("pods"), Counted::default());
-    let record = store.put(table, "a", None, |_| Contents::new("", counted.clone())).unwrap();
+    let record = store.put(table, "a", None, |_| NewRecord::new("", counted.clone())).unwrap();
     let (_, mut watch) = store.list_and_watch(table, "");
     let revision = record.revision;
     drop(record);
@@ -155,9 +161,9 @@ fn a_table_that_is_dropped_is_freed_and_empty() {
         store.delete(table, "a", revision, |_| unreachable!("not made")),
         Err(WriteError::NoTable)
     ));
-    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(Closed::TableDropped));
+    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(WatchClosed::TableDropped));
     let (_, mut late) = store.list_and_watch(table, "");
-    assert_eq!(poll(&mut late).map(Result::unwrap_err), Poll::Ready(Closed::TableDropped));
+    assert_eq!(poll(&mut late).map(Result::unwrap_err), Poll::Ready(WatchClosed::TableDropped));
 
     let again = store.create_table("pods");
     assert_ne!(again, table);
@@ -168,22 +174,22 @@ fn a_table_that_is_dropped_is_freed_and_empty() {
 }
 
 #[test]
-fn a_table_that_a_store_never_had_is_like_one_that_was_dropped() {
+fn an_unknown_table_behaves_like_a_dropped_one() {
     let (one, other) = (Store::<()>::default(), Store::<()>::default());
     let tables: Vec<_> = (0..5).map(|table| one.create_table(&table.to_string())).collect();
     let foreign = tables[4];
     other.create_table("0");
     assert!(other.get(foreign, "a").is_none());
     assert!(matches!(other.put(foreign, "a", None, |_| unreachable!("not made")), Err(WriteError::NoTable)));
-    assert!(other.list(foreign, List::default()).unwrap().items.is_empty());
+    assert!(other.list(foreign, ListRequest::default()).unwrap().items.is_empty());
     let mut watch = other.watch(foreign, "", Revision::FIRST).unwrap();
-    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(Closed::TableDropped));
+    assert_eq!(poll(&mut watch).map(Result::unwrap_err), Poll::Ready(WatchClosed::TableDropped));
     assert_eq!(watch.revision(), Revision::FIRST);
     other.drop_table(foreign);
 }
 
 #[test]
-fn a_thousand_tables_do_not_meet() {
+fn a_thousand_tables_are_independent() {
     let store = Store::<()>::default();
     let tables: Vec<TableId> = (0..1000).map(|table| store.create_table(&table.to_string())).collect();
     for (number, &table) in tables.iter().enumerate() {
@@ -191,7 +197,7 @@ fn a_thousand_tables_do_not_meet() {
     }
     for (number, &table) in tables.iter().enumerate() {
         assert_eq!(store.create_table(&number.to_string()), table);
-        let items = store.list(table, List::default()).unwrap().items;
+        let items = store.list(table, ListRequest::default()).unwrap().items;
         assert_eq!(items.len(), 1);
         assert_eq!(items[0].body, number.to_string());
     }
@@ -201,7 +207,7 @@ fn a_thousand_tables_do_not_meet() {
 }
 
 #[test]
-fn a_table_that_nobody_writes_does_not_expire() {
+fn a_table_without_writes_does_not_expire() {
     let store = Store::<()>::new(keep(3));
     let (quiet, loud) = (store.create_table("quiet"), store.create_table("loud"));
     let revision = write(&store, quiet, "a", "").revision;
@@ -215,7 +221,7 @@ fn a_table_that_nobody_writes_does_not_expire() {
 }
 
 #[test]
-fn a_record_larger_than_the_log_can_be_followed() {
+fn a_record_larger_than_the_log_can_be_watched() {
     let store = Store::<()>::new(Options::default().log_bytes(100));
     let table = store.create_table("pods");
     let (_, mut watch) = store.list_and_watch(table, "");
@@ -247,7 +253,7 @@ fn a_batch_is_bounded_and_complete_up_to_its_last_event() {
 }
 
 #[test]
-fn what_does_not_concern_a_watch_is_passed_over_however_much_it_is() {
+fn a_watch_skips_any_number_of_events_of_other_prefixes() {
     let store = Store::<()>::default();
     let table = store.create_table("pods");
     let (_, mut watch) = store.list_and_watch(table, "mine/");
@@ -261,7 +267,7 @@ fn what_does_not_concern_a_watch_is_passed_over_however_much_it_is() {
 }
 
 #[test]
-fn a_watch_that_waits_does_not_fall_behind_because_of_others() {
+fn a_waiting_watch_does_not_fall_behind_because_of_other_prefixes() {
     let store = Store::<()>::new(keep(3));
     let table = store.create_table("pods");
     let (_, mut watch) = store.list_and_watch(table, "mine/");
@@ -277,7 +283,7 @@ fn a_watch_that_waits_does_not_fall_behind_because_of_others() {
 }
 
 #[test]
-fn compaction_does_not_disturb_those_who_have_seen_what_goes() {
+fn compaction_does_not_affect_watches_that_have_read_the_dropped_events() {
     let store = Store::<()>::default();
     let (table, other) = (store.create_table("pods"), store.create_table("nodes"));
     write(&store, table, "a", "");
@@ -286,13 +292,13 @@ fn compaction_does_not_disturb_those_who_have_seen_what_goes() {
     write(&store, other, "a", "");
     store.compact(Revision::new(u64::MAX));
     let newest = write(&store, table, "b", "").revision;
-    assert!(matches!(poll(&mut laggard), Poll::Ready(Err(Closed::FellBehind { .. }))));
+    assert!(matches!(poll(&mut laggard), Poll::Ready(Err(WatchClosed::FellBehind { .. }))));
     let Poll::Ready(Ok(batch)) = poll(&mut follower) else { panic!("an event, and no end") };
     assert_eq!(batch.events[0].revision, newest);
 }
 
 #[test]
-fn a_watch_that_has_lost_events_does_not_claim_to_have_seen_them() {
+fn the_revision_of_a_watch_excludes_lost_events() {
     let store = Store::<()>::default();
     let table = store.create_table("pods");
     let (_, watch) = store.list_and_watch(table, "");
@@ -317,14 +323,14 @@ async fn dropping_a_wait_loses_nothing() {
     assert_eq!(watch.next().await.unwrap().revision, revision);
 }
 
-/// Something whose end is noticed by somebody who reads its table, and writes to another.
+/// Reads its table and writes to another when it is dropped.
 #[derive(Default)]
 struct Nosy(Option<(Store<Nosy>, TableId, TableId)>);
 
 impl Drop for Nosy {
     fn drop(&mut self) {
         if let Some((store, own, ended)) = self.0.take() {
-            // Would wait for ever under any of the store's locks.
+            // Would block forever under any of the store's locks.
             drop(store.get(own, "a"));
             write(&store, ended, "a", "");
         }
@@ -332,13 +338,13 @@ impl Drop for Nosy {
 }
 
 #[test]
-fn what_is_kept_beside_the_bytes_may_call_the_store_when_it_goes() {
+fn dropping_metadata_may_call_the_store() {
     let store = Store::<Nosy>::new(keep(1));
     let (table, ended) = (store.create_table("pods"), store.create_table("ended"));
     let mut expected = None;
     for _ in 0..4 {
         let meta = Nosy(Some((store.clone(), table, ended)));
-        expected = Some(store.put(table, "a", expected, |_| Contents::new("", meta)).unwrap().revision);
+        expected = Some(store.put(table, "a", expected, |_| NewRecord::new("", meta)).unwrap().revision);
     }
     assert_eq!(store.revision().get(), 1 + 4 + 2, "two were replaced, and are gone from the log");
     store.compact(store.revision());
@@ -347,7 +353,7 @@ fn what_is_kept_beside_the_bytes_may_call_the_store_when_it_goes() {
     assert_eq!(store.revision().get(), 1 + 4 + 4);
 }
 
-/// Stands for a task that is held by nothing but its waker, owns a watch, and writes when it goes.
+/// A task whose only reference is its waker. It owns a watch, and writes when it is dropped.
 struct Task {
     store: Store<()>,
     table: TableId,
@@ -365,7 +371,7 @@ impl Drop for Task {
 }
 
 #[test]
-fn the_last_waker_of_a_task_may_take_a_watch_along() {
+fn dropping_a_waker_may_drop_a_watch() {
     let store = Store::<()>::default();
     let table = store.create_table("pods");
     let (_, mut watch) = store.list_and_watch(table, "");
@@ -375,7 +381,7 @@ fn the_last_waker_of_a_task_may_take_a_watch_along() {
         let waker = Waker::from(Arc::new(Task { store: store.clone(), table, _watch: owned }));
         assert!(watch.poll_next(&mut Context::from_waker(&waker)).is_pending());
     };
-    // Each would wait for ever if the waker went under a lock: replaced, woken, and dropped with the watch.
+    // Each would block forever if the waker were dropped under a lock: replaced, woken, and dropped with the watch.
     fall_asleep(&mut watch);
     assert!(poll(&mut watch).is_pending());
     fall_asleep(&mut watch);

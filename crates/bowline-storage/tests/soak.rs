@@ -1,4 +1,4 @@
-//! Many writers, watchers and listers on real threads: what a watcher has put together is what the store holds.
+//! Many writers, watchers and listers on real threads: every watcher rebuilds the state of the store.
 #![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Rng};
-use bowline_storage::{Closed, Contents, List, ListError, Listing, Options, Revision, Store, TableId, Watch};
+use bowline_storage::{
+    ListError, ListRequest, Listing, NewRecord, Options, Revision, Store, TableId, Watch, WatchClosed,
+};
 
 const WRITERS: usize = 4;
 const WRITES: u64 = 5_000;
@@ -26,8 +28,8 @@ fn write(store: &Store<()>, tables: &[TableId], rng: &Rng) {
         let table = if rng.range(0..4) == 0 { tables[1] } else { tables[0] };
         let key = rng.range(0..KEYS);
         let key = format!("{}/{key}", key % 3);
-        let made = |revision: Revision| Contents::new(revision.to_string(), ());
-        // Another writer may come between: then this write is lost, as it should be.
+        let made = |revision: Revision| NewRecord::new(revision.to_string(), ());
+        // Another writer may come in between; then this write is refused, as expected.
         let _ = match store.get(table, &key) {
             Some(there) if rng.range(0..4) == 0 => store.delete(table, &key, there.revision, made),
             there => store.put(table, &key, there.map(|there| there.revision), made),
@@ -35,7 +37,7 @@ fn write(store: &Store<()>, tables: &[TableId], rng: &Rng) {
     }
 }
 
-/// Follows a table until the end, and puts its state together from events alone.
+/// Watches a table until the end, and builds its state from events alone.
 async fn follow(
     store: Store<()>,
     table: TableId,
@@ -53,7 +55,7 @@ async fn follow(
             return states;
         }
         match watch.next().await {
-            Err(Closed::FellBehind { .. }) => {
+            Err(WatchClosed::FellBehind { .. }) => {
                 relists.fetch_add(1, Ordering::Relaxed);
                 (states, seen, watch) = start();
             }
@@ -73,9 +75,9 @@ async fn follow(
                 seen = batch.revision;
             }
         }
-        // Whatever it says that it has seen, the store says too.
+        // The store also has the revision that the watch reports.
         let claimed = watch.revision();
-        match store.list(table, List { prefix, at: Some(claimed), ..List::default() }) {
+        match store.list(table, ListRequest { prefix, at: Some(claimed), ..ListRequest::default() }) {
             Ok(listing) => assert_eq!(state(&listing), states, "at {claimed}"),
             Err(ListError::Compacted { .. }) => {}
             Err(error) => panic!("{error}"),
@@ -86,22 +88,23 @@ async fn follow(
     }
 }
 
-/// Reads the table in pages while it changes, and once more in one piece.
+/// Reads the table in pages while it changes, and then in one piece.
 fn page(store: &Store<()>, table: TableId, rng: &Rng) -> bool {
     let limit = NonZeroUsize::new(usize::try_from(rng.range(1..9)).unwrap());
-    let mut pages = store.list(table, List { limit, ..List::default() }).unwrap();
+    let mut pages = store.list(table, ListRequest { limit, ..ListRequest::default() }).unwrap();
     let at = Some(pages.revision);
     let mut remaining = pages.remaining;
     while remaining > 0 {
         let after = pages.items.last().map(|last| last.key.clone());
-        let Ok(next) = store.list(table, List { after: after.as_deref(), at, limit, prefix: "" }) else {
+        let Ok(next) = store.list(table, ListRequest { after: after.as_deref(), at, limit, prefix: "" })
+        else {
             return false;
         };
         assert_eq!(next.remaining, remaining.saturating_sub(limit.unwrap().get()));
         remaining = next.remaining;
         pages.items.extend(next.items);
     }
-    let Ok(whole) = store.list(table, List { at, ..List::default() }) else { return false };
+    let Ok(whole) = store.list(table, ListRequest { at, ..ListRequest::default() }) else { return false };
     assert!(whole.items.iter().all(|record| record.revision <= whole.revision));
     assert_eq!(state(&pages), state(&whole));
     true
@@ -129,12 +132,12 @@ async fn soak(log_events: usize) -> u64 {
     let writers: Vec<_> = (0..WRITERS)
         .map(|_| {
             let (store, tables, rng) = (store.clone(), tables.clone(), rng.fork());
-            spawner.blocking("writer", move || write(&store, &tables, &rng))
+            spawner.spawn_blocking("writer", move || write(&store, &tables, &rng))
         })
         .collect();
     let lister = {
         let (store, table, rng) = (store.clone(), tables[0], rng.fork());
-        spawner.blocking("lister", move || (0..300).filter(|_| page(&store, table, &rng)).count())
+        spawner.spawn_blocking("lister", move || (0..300).filter(|_| page(&store, table, &rng)).count())
     };
     for writer in writers {
         writer.await.expect("writers do not panic");
@@ -144,7 +147,7 @@ async fn soak(log_events: usize) -> u64 {
 
     for prefix in PREFIXES {
         for &table in &*tables {
-            store.put(table, &format!("{prefix}end"), None, |_| Contents::new("", ())).unwrap();
+            store.put(table, &format!("{prefix}end"), None, |_| NewRecord::new("", ())).unwrap();
         }
     }
     for (table, prefix, follower) in followers {
@@ -152,7 +155,7 @@ async fn soak(log_events: usize) -> u64 {
             clock.timeout(Duration::from_secs(60), follower).await.expect("every follower comes to the end");
         let followed = followed.expect("no follower misses anything");
         let ended = followed.into_iter().filter(|(key, _)| !key.ends_with("end")).collect::<State>();
-        let mut there = state(&store.list(table, List { prefix, ..List::default() }).unwrap());
+        let mut there = state(&store.list(table, ListRequest { prefix, ..ListRequest::default() }).unwrap());
         there.retain(|key, _| !key.ends_with("end"));
         assert_eq!(ended, there);
     }
@@ -161,11 +164,11 @@ async fn soak(log_events: usize) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn every_watcher_ends_with_what_the_store_holds() {
+async fn every_watcher_ends_with_the_state_of_the_store() {
     assert_eq!(soak(1_000_000).await, 0, "with a log as long as the run, nobody falls behind");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_watcher_that_falls_behind_a_short_log_starts_again_and_ends_with_what_the_store_holds() {
+async fn a_watcher_that_falls_behind_relists_and_ends_with_the_state_of_the_store() {
     println!("{} new starts", soak(20).await);
 }

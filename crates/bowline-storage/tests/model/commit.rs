@@ -1,8 +1,8 @@
-//! A commit as the model keeps it: by value, and comparable.
+//! A commit in the model: by value, and comparable.
 
-use bowline_storage::{Change, Event, Listing, Record, TableId};
+use bowline_storage::{Event, EventType, Listing, Record, TableId};
 
-/// What the model knows about a version; comparable, unlike a record.
+/// A version in the model; comparable, unlike a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) key: String,
@@ -32,21 +32,21 @@ impl Version {
 pub(crate) struct Commit {
     pub(crate) table: TableId,
     pub(crate) revision: u64,
-    pub(crate) change: Change,
+    pub(crate) change: EventType,
     pub(crate) previous: Option<Version>,
     pub(crate) record: Version,
 }
 
 impl Commit {
     pub(crate) fn of(table: TableId, event: &Event<u64>) -> Self {
-        assert_eq!(event.current().is_none(), event.change == Change::Deleted);
+        assert_eq!(event.current().is_none(), event.change == EventType::Deleted);
         let previous = event.previous.as_ref().map(|previous| Version::of(previous));
         let (revision, record) = (event.revision.get(), Version::of(&event.record));
         Self { table, revision, change: event.change, previous, record }
     }
 
     pub(crate) fn size(&self) -> usize {
-        let last = if self.change == Change::Deleted { self.record.size() } else { 0 };
+        let last = if self.change == EventType::Deleted { self.record.size() } else { 0 };
         size_of::<Event<u64>>() + last + self.previous.as_ref().map_or(0, Version::size)
     }
 

@@ -1,4 +1,4 @@
-//! The store against a plain model of what it promises: a list of all commits there ever were, and nothing else.
+//! Compares the store with a plain model of its contract: a list of all commits, and nothing else.
 
 mod commit;
 mod operation;
@@ -20,7 +20,7 @@ proptest! {
         for operation in &operations {
             world.run(operation);
         }
-        // Whatever happened: every watch sees the rest, or says that it cannot.
+        // In the end every watch gets the remaining events, or reports that it cannot.
         for which in 0..world.watches.len() {
             world.poll(which);
             world.progress(which);

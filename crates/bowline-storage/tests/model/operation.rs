@@ -1,9 +1,9 @@
-//! What can be done to a store.
+//! Operations on a store.
 
 use proptest::prelude::*;
 
 pub(crate) const TABLES: usize = 3;
-/// Neighbours in every sense: equal beginnings, the ends of Unicode's ranges, nothing at all.
+/// Adjacent keys: equal prefixes, the ends of Unicode's ranges, the empty key.
 pub(crate) const KEYS: [&str; 12] = [
     "",
     "a",
@@ -94,7 +94,7 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
     let table = || 0..TABLES;
     let key = || 0..KEYS.len();
     let prefix = || 0..PREFIXES.len();
-    // How far back a revision is, from one step into the future on.
+    // The distance of a revision into the past, from one step into the future on.
     let back = || prop_oneof![3 => 0_u64..4, 2 => 0_u64..40];
     prop_oneof![
         60 => (table(), key(), 0_usize..60).prop_map(|(table, key, length)| Operation::Put { table, key, length }),

@@ -1,4 +1,4 @@
-//! A store, the model beside it, and the rules that they both follow.
+//! A store, the model beside it, and the rules for both.
 #![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bowline_storage::{
-    BATCH, Change, Closed, Contents, List, ListError, Options, Revision, Store, TableId, Watch, WatchError,
-    WriteError,
+    BATCH, EventType, ListError, ListRequest, NewRecord, Options, Revision, Store, TableId, Watch,
+    WatchClosed, WatchError, WriteError,
 };
 
 use crate::commit::{Commit, Version, versions};
@@ -19,9 +19,9 @@ use crate::operation::{KEYS, Operation, PREFIXES, TABLES};
 pub(crate) struct ModelTable {
     id: TableId,
     dropped: bool,
-    /// Nothing before can be asked for.
+    /// Earlier revisions cannot be read.
     oldest: u64,
-    /// The newest commit that is no longer in the log.
+    /// The newest commit that the log dropped.
     evicted: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct ModelWatch {
     prefix: &'static str,
     seen: u64,
     asleep: bool,
-    closed: Option<Closed>,
+    closed: Option<WatchClosed>,
 }
 
 pub(crate) struct Pager {
@@ -77,12 +77,12 @@ impl World {
         Self { store, log_events, log_bytes, newest: 1, commits, tables, watches, pagers }
     }
 
-    /// All of a table as it was, from the first commit on.
+    /// The whole table at a revision, replayed from the first commit.
     fn state(&self, table: TableId, at: u64) -> BTreeMap<String, Version> {
         let mut state = BTreeMap::new();
         for commit in self.commits.iter().filter(|commit| commit.table == table && commit.revision <= at) {
             match commit.change {
-                Change::Deleted => state.remove(&commit.record.key),
+                EventType::Deleted => state.remove(&commit.record.key),
                 _ => state.insert(commit.record.key.clone(), commit.record.clone()),
             };
         }
@@ -101,8 +101,8 @@ impl World {
         (self.newest + 1).saturating_sub(back)
     }
 
-    /// Books a write that the store said it has done, and does what the log's limits ask for.
-    fn committed(&mut self, table: usize, change: Change, previous: Option<Version>, record: Version) {
+    /// Records a write that the store reported as done, and applies the log's limits.
+    fn committed(&mut self, table: usize, change: EventType, previous: Option<Version>, record: Version) {
         self.newest += 1;
         assert_eq!(record.revision, self.newest, "revisions are one sequence without gaps");
         assert_eq!(self.store.revision().get(), self.newest);
@@ -130,10 +130,10 @@ impl World {
         }
     }
 
-    fn contents(&self, length: usize, revision: Revision) -> Contents<u64> {
-        assert_eq!(revision.get(), self.newest + 1, "make is told the revision");
+    fn contents(&self, length: usize, revision: Revision) -> NewRecord<u64> {
+        assert_eq!(revision.get(), self.newest + 1, "make gets the revision");
         let byte = u8::try_from(revision.get() % 251).unwrap();
-        Contents::new(vec![byte; length], revision.get() * 3)
+        NewRecord::new(vec![byte; length], revision.get() * 3)
     }
 
     fn write(&mut self, table: usize, key: &str, expected: Option<u64>, deletes: bool, length: usize) {
@@ -167,17 +167,17 @@ impl World {
                 };
                 assert_eq!(Version::of(&record), expected);
                 let change = match (deletes, &present) {
-                    (true, _) => Change::Deleted,
-                    (false, None) => Change::Created,
-                    (false, Some(_)) => Change::Updated,
+                    (true, _) => EventType::Deleted,
+                    (false, None) => EventType::Created,
+                    (false, Some(_)) => EventType::Updated,
                 };
                 self.committed(table, change, present, expected);
             }
         }
     }
 
-    /// Checks a listing against the model; returns the last key if there is more.
-    fn check_list(&self, table: usize, id: TableId, list: List<'_>) -> Option<String> {
+    /// Checks a listing against the model; returns the last key if there are more.
+    fn check_list(&self, table: usize, id: TableId, list: ListRequest<'_>) -> Option<String> {
         let at = list.at.map_or(self.newest, Revision::get);
         let result = self.store.list(id, list);
         let known = &self.tables[table];
@@ -210,7 +210,7 @@ impl World {
         }
         let which = which % self.pagers.len();
         let Pager { id, table, prefix, at, ref last, limit } = self.pagers[which];
-        let list = List { prefix, after: last.as_deref(), at: Some(at.into()), limit: Some(limit) };
+        let list = ListRequest { prefix, after: last.as_deref(), at: Some(at.into()), limit: Some(limit) };
         match self.check_list(table, id, list) {
             None => drop(self.pagers.swap_remove(which)),
             last => self.pagers[which].last = last,
@@ -221,9 +221,9 @@ impl World {
         let ModelTable { id, dropped, oldest, .. } = self.tables[table];
         match self.store.watch(id, prefix, after.into()) {
             Err(WatchError::Future { .. }) => assert!(after > self.newest),
-            Err(WatchError::Compacted { oldest: told, .. }) => {
+            Err(WatchError::Compacted { oldest: reported, .. }) => {
                 assert!(after < oldest && !dropped);
-                assert_eq!(told.get(), oldest);
+                assert_eq!(reported.get(), oldest);
             }
             Err(error) => panic!("{error}"),
             Ok(watch) => {
@@ -238,7 +238,7 @@ impl World {
         self.watches.push(ModelWatch { watch, woken, table, id, prefix, seen, asleep: false, closed: None });
     }
 
-    /// What a watch has seen before it looks again: while it sleeps, what does not concern it passes by.
+    /// The revision of a watch before its next poll: while it sleeps, it skips events of other prefixes.
     fn seen(&self, watch: &ModelWatch) -> u64 {
         let concerns =
             |commit: &&Commit| commit.concerns(watch.id, watch.prefix) && commit.revision > watch.seen;
@@ -271,8 +271,8 @@ impl World {
         let polled = watch.watch.poll_next(&mut Context::from_waker(&waker));
         let expected = match watch.closed {
             Some(closed) => Some(closed),
-            None if gone => Some(Closed::TableDropped),
-            None if seen < evicted => Some(Closed::FellBehind { seen: seen.into() }),
+            None if gone => Some(WatchClosed::TableDropped),
+            None if seen < evicted => Some(WatchClosed::FellBehind { seen: seen.into() }),
             None => None,
         };
         match polled {
@@ -378,7 +378,7 @@ impl World {
                 assert_eq!(found.map(|found| Version::of(&found)), self.present(table, KEYS[key]));
             }
             Operation::List { table, prefix, after, back, limit } => {
-                let list = List {
+                let list = ListRequest {
                     prefix: PREFIXES[prefix],
                     after: after.map(|after| KEYS[after]),
                     at: back.map(|back| self.before(back).into()),
