@@ -1,8 +1,8 @@
-//! What the admission of one object may look at: who asks, and what else is stored.
+//! The inputs of admission: the user and the stored objects.
 
 use bowline_clock::Clock;
 use bowline_machinery::{FieldError, GroupResource, Status};
-use bowline_storage::List;
+use bowline_storage::ListRequest;
 use serde_json::Value;
 
 use crate::authentication::User;
@@ -11,18 +11,18 @@ use crate::registry::Registry;
 use crate::resource::Resource;
 use crate::server::Store;
 
-/// One object on its way into the store, and what is around it.
+/// The admission of one object, and its environment.
 pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
     pub(crate) registry: &'a Registry,
     pub(crate) clock: &'a Clock,
     pub(crate) user: &'a User,
-    /// Of the object.
+    /// Key of the object.
     pub(crate) resource: &'a Resource,
 }
 
 impl Admission<'_> {
-    /// Another object.
+    /// Another stored object.
     pub(crate) fn get(&self, resource: &GroupResource, key: &str) -> Option<Value> {
         let resources = self.registry.resources();
         let resource = resources.any(&resource.group, &resource.resource)?;
@@ -34,16 +34,16 @@ impl Admission<'_> {
     pub(crate) fn list(&self, resource: &GroupResource, prefix: &str) -> Vec<Value> {
         let resources = self.registry.resources();
         let Some(resource) = resources.any(&resource.group, &resource.resource) else { return Vec::new() };
-        let list = List { prefix, ..List::default() };
+        let list = ListRequest { prefix, ..ListRequest::default() };
         let Ok(listing) = self.store.list(resource.table, list) else { return Vec::new() };
         listing.items.iter().filter_map(|record| resource.decode(&record.body).ok()).collect()
     }
 
-    /// All objects of a resource whose bytes hold a text: few are parsed where few are wanted.
+    /// All objects of a resource whose bytes contain a text: only these are parsed.
     pub(crate) fn list_holding(&self, resource: &GroupResource, text: &[u8]) -> Vec<Value> {
         let resources = self.registry.resources();
         let Some(resource) = resources.any(&resource.group, &resource.resource) else { return Vec::new() };
-        let Ok(listing) = self.store.list(resource.table, List::default()) else { return Vec::new() };
+        let Ok(listing) = self.store.list(resource.table, ListRequest::default()) else { return Vec::new() };
         let holding = listing.items.iter().filter(|record| {
             record.body.windows(text.len()).any(|window| window.first() == text.first() && window == text)
         });

@@ -1,22 +1,23 @@
-//! Who makes a request. Who may do what is decided in one place, too, for the day when there is more to decide.
+//! Authentication of requests, and the one place that authorizes them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use bowline_clock::Rng;
 use bowline_machinery::{GroupResource, Status};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method};
+use ring::error::Unspecified;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use subtle::ConstantTimeEq as _;
 
 use crate::request::{ResourcePath, Target, Verb};
 
-/// Somebody who makes requests.
+/// The user of a request.
 ///
-/// Put one into the extensions of a request to make it in that name; requests without one, in process, are made by an
-/// administrator.
+/// Insert one into the extensions of a request to send it as that user. In-process requests without one are the
+/// administrator's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     name: Arc<str>,
@@ -28,19 +29,19 @@ pub(crate) const ADMINS: &str = "system:masters";
 const ANONYMOUS: &str = "system:anonymous";
 
 impl User {
-    /// Somebody with these groups.
+    /// A user with these groups.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>, groups: impl IntoIterator<Item = String>) -> Self {
         Self { name: name.into(), groups: groups.into_iter().collect() }
     }
 
-    /// An administrator, who may do everything.
+    /// An administrator, with access to everything.
     #[must_use]
     pub fn admin() -> Self {
         Self::new(ADMIN, [ADMINS.to_owned(), "system:authenticated".to_owned()])
     }
 
-    /// Somebody who did not say who they are: they see health and version.
+    /// The unauthenticated user, with access to health and version only.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::new(ANONYMOUS, ["system:unauthenticated".to_owned()])
@@ -58,8 +59,8 @@ impl User {
         &self.groups
     }
 
-    /// Everybody who is known may do everything; there are no roles yet.
-    fn is_known(&self) -> bool {
+    /// Authorizes every authenticated user for everything; there are no roles yet.
+    pub(crate) fn is_known(&self) -> bool {
         &*self.name != ANONYMOUS
     }
 
@@ -95,38 +96,41 @@ impl User {
     }
 }
 
-/// A secret that lets its bearer in.
+/// A bearer token.
 #[derive(Clone)]
 pub struct Token(Arc<str>);
 
 impl Token {
-    /// A new one: 32 random bytes.
-    pub(crate) fn draw(rng: &Rng) -> Self {
+    /// Generates a token from 32 bytes of the system's randomness. A clock's generator may have a known seed.
+    ///
+    /// # Errors
+    /// When the system cannot provide randomness.
+    pub(crate) fn draw() -> Result<Self, Unspecified> {
         let mut bytes = [0; 32];
-        rng.fill(&mut bytes);
-        Self(URL_SAFE_NO_PAD.encode(bytes).into())
+        SystemRandom::new().fill(&mut bytes)?;
+        Ok(Self(URL_SAFE_NO_PAD.encode(bytes).into()))
     }
 
-    /// The secret itself.
+    /// The secret text.
     #[must_use]
-    pub fn reveal(&self) -> &str {
+    pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Takes the same time for all that are wrong, so that nobody can guess one piece by piece.
+    /// Compares in constant time, so that a token cannot be guessed piece by piece.
     fn is(&self, other: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(other).into()
     }
 }
 
-/// Never shows it.
+/// Redacted.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
 }
 
-/// How those who come over a socket are known.
+/// Authentication of clients on a socket.
 pub(crate) struct Authenticator {
     token: Token,
     admin: User,
@@ -138,10 +142,10 @@ impl Authenticator {
         Self { token, admin: User::admin(), anonymous: User::anonymous() }
     }
 
-    /// Who it is, by the certificate of the connection or else by the request's token. Somebody who shows neither is
-    /// anonymous; somebody with a wrong token is nobody.
+    /// The user by the connection's certificate, or else by the request's token. Without either the user is anonymous;
+    /// a wrong token is an error.
     ///
-    /// A certificate that was verified is the administrator's: the authority has signed no other.
+    /// A verified certificate is the administrator's: the authority has signed no other.
     pub(crate) fn user(&self, has_certificate: bool, headers: &HeaderMap) -> Result<&User, Status> {
         if has_certificate {
             return Ok(&self.admin);
@@ -154,7 +158,7 @@ impl Authenticator {
     }
 }
 
-/// The token of a request, if it has any. Other ways to say who one is are not looked at.
+/// The bearer token of a request, if any. Other authentication schemes are ignored.
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let (scheme, token) = value.split_at_checked("bearer ".len())?;
@@ -168,14 +172,16 @@ mod tests {
 
     #[test]
     fn a_token_is_known_a_wrong_one_refused_and_none_is_nobody() {
-        let token = Token::draw(&Rng::seeded(1));
+        let token = Token::draw().expect("the system has randomness");
         assert_eq!(format!("{token:?}"), "Token(..)");
+        let another = Token::draw().expect("the system has randomness");
+        assert_ne!(token.expose(), another.expose());
         let authenticator = Authenticator::new(token.clone());
         let user = |value: &str| {
             let headers = HeaderMap::from_iter([(AUTHORIZATION, value.parse().expect("a header"))]);
             authenticator.user(false, &headers).map(|user| user.name().to_owned()).map_err(|error| error.code)
         };
-        let right = token.reveal();
+        let right = token.expose();
         assert_eq!(right.len(), 43);
         assert_eq!(user(&format!("Bearer {right}")), Ok("admin".to_owned()));
         assert_eq!(user(&format!("bearer  {right} ")), Ok("admin".to_owned()));

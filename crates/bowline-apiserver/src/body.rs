@@ -1,5 +1,4 @@
-//! What a response is made of: bytes that are there, bytes that are put together while they are sent, or frames that
-//! come when something happens.
+//! Response bodies: ready bytes, bytes encoded during transmission, or frames of a watch.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,14 +12,22 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use crate::Disconnected;
-use crate::dormant::Dormant;
+use crate::connections::ActiveRequest;
 use crate::indent::indented;
+use crate::poll_on_wake::PollOnWake;
+
+/// Maximum bytes of a body that is indented.
+const MAX_INDENTED: usize = 1024 * 1024;
 
 /// The body of a response.
 ///
-/// A watch goes on until its time is over, its client drops the body, or the server closes it. Dropping a body frees
-/// all that it held.
-pub struct Body(Source);
+/// A watch goes on until its timeout, its client drops the body, or the server closes it. Dropping a body frees
+/// everything that it held.
+pub struct Body {
+    source: Source,
+    /// The request of this response; it is in progress until the body is dropped.
+    _request: Option<ActiveRequest>,
+}
 
 enum Source {
     Whole(Option<Bytes>),
@@ -28,61 +35,93 @@ enum Source {
     Frames(Pin<Box<dyn Frames>>),
 }
 
-/// Chunks that come when something happens.
+/// Chunks that follow events.
 pub(crate) trait Frames: Send {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Disconnected>>>;
 }
 
 impl Body {
+    fn new(source: Source) -> Self {
+        Self { source, _request: None }
+    }
+
     pub(crate) fn empty() -> Self {
-        Self(Source::Whole(None))
+        Self::new(Source::Whole(None))
     }
 
-    /// Chunks that are made one after the other, when the client has taken the one before.
+    /// Chunks made one at a time, when the client has taken the previous one.
     pub(crate) fn chunks(chunks: impl Iterator<Item = Bytes> + Send + 'static) -> Self {
-        Self(Source::Chunks(Box::new(chunks)))
+        Self::new(Source::Chunks(Box::new(chunks)))
     }
 
-    /// For people to read. What comes when something happens stays as it is: a frame is a line.
+    /// Indents the body for people, up to [`MAX_INDENTED`]. A longer body, a deeply nested one (a hundred times as long
+    /// when indented), and the frames of a watch stay unchanged.
     pub(crate) fn indented(self) -> Self {
-        let whole = match self.0 {
-            Source::Whole(Some(bytes)) => bytes,
-            Source::Chunks(chunks) => Bytes::from(chunks.collect::<Vec<_>>().concat()),
-            other => return Self(other),
-        };
-        Self::from(Bytes::from(indented(&whole)))
+        match self.source {
+            Source::Whole(Some(bytes)) if bytes.len() <= MAX_INDENTED => {
+                Self::from(indented(&bytes).map_or(bytes, Bytes::from))
+            }
+            Source::Chunks(mut chunks) => {
+                let mut start = Vec::new();
+                while start.len() <= MAX_INDENTED {
+                    let Some(chunk) = chunks.next() else {
+                        return Self::from(Bytes::from(indented(&start).unwrap_or(start)));
+                    };
+                    start.extend_from_slice(&chunk);
+                }
+                Self::chunks(std::iter::once(Bytes::from(start)).chain(chunks))
+            }
+            other => Self::new(other),
+        }
     }
 
-    /// Chunks that a future hands out while it runs, one at a time, until it ends.
+    /// The same body; the request is in progress until it is dropped.
+    pub(crate) fn holding(self, request: ActiveRequest) -> Self {
+        Self { _request: Some(request), ..self }
+    }
+
+    /// Chunks that a future produces while it runs, one at a time, until it ends.
     pub(crate) fn made_by<F>(make: impl FnOnce(Outlet) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let outlet = Outlet::default();
         let chunk = outlet.0.clone();
-        Self(Source::Frames(Box::pin(Made { future: Some(Box::pin(make(outlet))), chunk })))
+        Self::new(Source::Frames(Box::pin(Made { future: Some(Box::pin(make(outlet))), chunk })))
     }
 
-    /// The same, but what comes when something happens ends with `end`.
+    /// The same body with other frames.
+    #[cfg(feature = "faults")]
+    pub(crate) fn map_frames<F>(self, map: impl FnOnce(Pin<Box<dyn Frames>>) -> F) -> Self
+    where
+        F: Frames + 'static,
+    {
+        match self.source {
+            Source::Frames(frames) => Self::new(Source::Frames(Box::pin(map(frames)))),
+            source => Self::new(source),
+        }
+    }
+
+    /// The same body; its frames end when `end` is ready.
     pub(crate) fn until(self, end: impl Future<Output = ()> + Send + 'static) -> Self {
-        match self.0 {
+        match self.source {
             Source::Frames(frames) => {
-                Self(Source::Frames(Box::pin(Until { frames, end: Dormant::new(end) })))
+                Self::new(Source::Frames(Box::pin(Until { frames, end: PollOnWake::new(end) })))
             }
-            source => Self(source),
+            source => Self::new(source),
         }
     }
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Self {
-        Self(Source::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())))
+        Self::new(Source::Whole(Some(bytes).filter(|bytes| !bytes.is_empty())))
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match &self.0 {
+        let name = match &self.source {
             Source::Whole(_) => "whole",
             Source::Chunks(_) => "chunks",
             Source::Frames(_) => "frames",
@@ -99,25 +138,25 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Disconnected>>> {
-        let polled = match &mut self.0 {
+        let polled = match &mut self.source {
             Source::Whole(bytes) => Poll::Ready(bytes.take().map(Ok)),
             Source::Chunks(chunks) => caught(|| Poll::Ready(chunks.next().map(Ok))),
             Source::Frames(frames) => caught(|| frames.as_mut().poll_next(cx)),
         };
         let next = ready!(polled);
         if matches!(next, Some(Err(_))) {
-            // Nothing comes after this, and what panicked is not polled again.
-            self.0 = Source::Whole(None);
+            // The body ends here; a future that panicked is not polled again.
+            self.source = Source::Whole(None);
         }
         Poll::Ready(next.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.0, Source::Whole(None))
+        matches!(self.source, Source::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
+        match &self.source {
             Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Source::Chunks(_) | Source::Frames(_) => SizeHint::default(),
         }
@@ -126,18 +165,18 @@ impl http_body::Body for Body {
 
 type Chunk = Option<Result<Bytes, Disconnected>>;
 
-/// A panic cuts this answer short, and hurts nobody else.
+/// A panic truncates this response and affects no other.
 fn caught(poll: impl FnOnce() -> Poll<Chunk>) -> Poll<Chunk> {
     catch_unwind(AssertUnwindSafe(poll)).unwrap_or_else(|panic| {
-        tracing::error!(panic = panic_message(&*panic), "an answer panicked and is cut short");
+        tracing::error!(panic = panic_message(&*panic), "response panicked and was truncated");
         Poll::Ready(Some(Err(Disconnected)))
     })
 }
 
-/// Frames that end when something else does.
+/// Frames that end when another future is ready.
 struct Until<E> {
     frames: Pin<Box<dyn Frames>>,
-    end: Dormant<E>,
+    end: PollOnWake<E>,
 }
 
 impl<E: Future<Output = ()> + Send> Frames for Until<E> {
@@ -149,27 +188,27 @@ impl<E: Future<Output = ()> + Send> Frames for Until<E> {
     }
 }
 
-/// Where a future that makes a body puts its chunks.
+/// The chunk output of a future that produces a body.
 #[derive(Default)]
 pub(crate) struct Outlet(Arc<Mutex<Option<Result<Bytes, Disconnected>>>>);
 
 impl Outlet {
-    /// Hands out a chunk, and waits until the next one is asked for. Nothing comes after an error.
+    /// Hands out a chunk, and waits until the next one is requested. An error is the last chunk.
     pub(crate) async fn put(&self, chunk: Result<Bytes, Disconnected>) {
         *lock(&self.0) = Some(chunk);
-        // It is taken when this returns, and whoever took it asks again.
+        // The chunk is taken when this returns, and the body polls again.
         poll_fn(|_| if lock(&self.0).is_none() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 }
 
-/// Nothing that can panic runs under this lock.
+/// No code under this lock can panic.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a future hands out. It stays where it is from the first chunk to the last.
+/// A body whose chunks a future produces. The future is pinned from the first chunk to the last.
 struct Made<F> {
-    /// `None` when it has ended.
+    /// `None` after its end.
     future: Option<Pin<Box<F>>>,
     chunk: Arc<Mutex<Chunk>>,
 }
@@ -193,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// All that comes without waiting: `None` at the end.
+    /// All chunks that are ready: `None` at the end.
     fn chunks(body: &mut Body) -> Vec<Option<Result<Bytes, Disconnected>>> {
         let mut chunks = Vec::new();
         while let Some(chunk) = body.frame().now_or_never() {

@@ -1,4 +1,4 @@
-//! What is there before the first client comes.
+//! The objects of a new server.
 
 use bowline_machinery::Status;
 use serde_json::{Value, json};

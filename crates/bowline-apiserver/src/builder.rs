@@ -15,9 +15,11 @@ use crate::{bootstrap, builtin};
 /// Options of an [`ApiServer`].
 #[derive(Clone, Debug, Default)]
 #[must_use = "a builder does nothing until it is built"]
-pub struct Builder {
+pub struct ApiServerBuilder {
     clock: Option<Clock>,
     hook: Option<Arc<dyn Hook>>,
+    #[cfg(feature = "faults")]
+    faults: Option<crate::faults::Faults>,
     storage: Options,
 }
 
@@ -25,42 +27,69 @@ pub struct Builder {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// What every cluster has could not be made.
-    #[error("the namespaces and objects that every cluster has could not be made: {0}")]
+    /// The objects of a new cluster could not be created.
+    #[error("cannot create the first namespaces and objects: {0}")]
     Bootstrap(#[source] Box<bowline_machinery::Status>),
+    /// The fault kit has another server already.
+    #[cfg(feature = "faults")]
+    #[error("the fault kit already belongs to another server: make one kit for each server")]
+    FaultsInUse,
 }
 
-impl Builder {
-    /// Where time and randomness come from: the system, by default.
+impl ApiServerBuilder {
+    /// Source of time and randomness. Default: the system.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Who looks at every request: nobody, by default.
+    /// The hook that sees every request. Default: none. A second call replaces the first one's.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.hook = Some(Arc::new(hook));
         self
     }
 
-    /// How many bytes of history are kept for each resource: 16 MiB, by default. Watchers that are further behind are
-    /// closed.
+    /// The fault kit of this server; it serves one server only. Default: none. Requests pass the [hook](Self::hook) first.
+    #[cfg(feature = "faults")]
+    pub fn faults(mut self, faults: &crate::faults::Faults) -> Self {
+        self.faults = Some(faults.clone());
+        self
+    }
+
+    /// Maximum bytes of history per resource. Default: 16 MiB. Watches that fall further behind are closed.
     pub fn history_bytes(mut self, bytes: usize) -> Self {
         self.storage = self.storage.log_bytes(bytes);
         self
     }
 
-    /// A server with all built-in resources and what every cluster has.
+    /// Maximum bytes of all stored objects. Default: 4 GiB; `usize::MAX` is no limit.
+    ///
+    /// A full server refuses creates, and updates that make objects longer, with 507 and a message. Reads and deletes
+    /// still work.
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.storage = self.storage.max_bytes(bytes);
+        self
+    }
+
+    /// Builds a server with all built-in resources and the objects of every cluster.
     ///
     /// # Errors
-    /// [`BuildError`], which would be a bug.
+    /// [`BuildError::FaultsInUse`] if the fault kit has a server already. Any other [`BuildError`] would be a bug.
     pub fn build(self) -> Result<ApiServer, BuildError> {
-        let Self { clock, hook, storage } = self;
+        let clock = self.clock.unwrap_or_else(Clock::real);
+        let (hook, store) = (self.hook, Store::new(self.storage));
+        #[cfg(feature = "faults")]
+        if self.faults.as_ref().is_some_and(|faults| !faults.attach(&store, &clock)) {
+            return Err(BuildError::FaultsInUse);
+        }
         let inner = Inner {
-            store: Store::new(storage),
+            store,
             registry: Registry::default(),
-            clock: clock.unwrap_or_else(Clock::real),
+            heavy: clock.scope("apiserver-writes"),
+            clock,
             hook,
+            #[cfg(feature = "faults")]
+            faults: self.faults,
             ready: AtomicBool::new(false),
             custom: Mutex::new(()),
             admin: User::admin(),

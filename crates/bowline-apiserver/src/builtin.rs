@@ -1,4 +1,4 @@
-//! The kinds that are built into Kubernetes, as the table of facts tells them.
+//! The built-in kinds of Kubernetes, from the table of facts.
 
 mod fields;
 mod rules;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bowline_machinery::facts::{self, ResourceFacts, TypeRef, UnknownFields};
 use bowline_machinery::{
-    FieldError, GroupVersionKind, NameValidator, Status, StoredForm, set_defaults, stored_form,
+    FieldError, GroupVersionKind, NameValidator, Status, StorageConversion, set_defaults, stored_form,
     validate_builtin, validate_builtin_part, validate_builtin_update,
 };
 use serde_json::Value;
@@ -16,25 +16,25 @@ use crate::admission::Admission;
 use crate::object::{into_map, metadata_mut};
 use crate::registry::Resources;
 use crate::request::Verb;
-use crate::resource::{Behaviour, Generation, Names, Part, Resource, Scale, Subresource};
+use crate::resource::{Generation, Names, Resource, ResourceStrategy, Scale, Subresource, WriteTarget};
 use crate::server::Store;
 use crate::subresource;
 
 use rules::{Rules, StatusMetadata};
 
-/// A kind whose type is one of Go's.
+/// A kind with a Go type.
 struct Builtin {
     gvk: GroupVersionKind,
     go_type: TypeRef,
     rules: Rules,
-    /// What Go writes of a status that nobody set, for kinds whose status is written apart.
+    /// The empty status as Go encodes it, for kinds with a status subresource.
     empty_status: Option<Value>,
     alone: Mutex<()>,
-    /// The form in which objects are stored, and its type, if it is another.
-    stored: Option<(StoredForm, TypeRef)>,
+    /// Version and type of the stored form, if they differ.
+    stored: Option<(StorageConversion, TypeRef)>,
 }
 
-/// Adds every built-in resource that this server has.
+/// Adds all supported built-in resources.
 pub(crate) fn register(store: &Store, resources: &mut Resources) {
     for facts in facts::resources() {
         if let Some(resource) = resource(store, facts) {
@@ -46,7 +46,7 @@ pub(crate) fn register(store: &Store, resources: &mut Resources) {
 fn resource(store: &Store, facts: &ResourceFacts) -> Option<Resource> {
     let gvk = GroupVersionKind::new(facts.group, facts.version, facts.kind);
     let verbs: Vec<_> = facts.verbs.iter().filter_map(|verb| verb_named(verb)).collect();
-    // Reviews and the like are questions, not objects.
+    // Reviews and similar kinds are queries, not objects.
     if !verbs.contains(&Verb::Get) || !rules::is_served(&gvk) {
         return None;
     }
@@ -110,7 +110,7 @@ fn verb_named(name: &str) -> Option<Verb> {
     all.into_iter().find(|verb| verb.as_str() == name)
 }
 
-impl Behaviour for Builtin {
+impl ResourceStrategy for Builtin {
     fn normalise(&self, object: Value, unknown: &mut Vec<String>) -> Result<Value, Status> {
         let normalised = self.go_type.normalise(object, UnknownFields::Report).map_err(|error| {
             let GroupVersionKind { kind, version, .. } = &self.gvk;
@@ -120,7 +120,7 @@ impl Behaviour for Builtin {
         })?;
         unknown.extend(normalised.unknown_fields);
         let mut object = normalised.value;
-        // What Go writes of an object that never had one is not stored.
+        // Go encodes metadata even if an object has none; it is not stored.
         metadata_mut(&mut object);
         Ok(object)
     }
@@ -152,17 +152,17 @@ impl Behaviour for Builtin {
     fn admit(
         &self,
         admission: &Admission<'_>,
-        part: Part,
+        part: WriteTarget,
         new: &mut Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
         (self.rules.admit)(admission, part, new, old)
     }
 
-    fn review(
+    fn validate_admission(
         &self,
         admission: &Admission<'_>,
-        part: Part,
+        part: WriteTarget,
         new: &Value,
         old: Option<&Value>,
     ) -> Result<(), Status> {
@@ -173,7 +173,7 @@ impl Behaviour for Builtin {
         self.stored.map(|(form, _)| form.group)
     }
 
-    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+    fn write_lock(&self) -> Option<MutexGuard<'_, ()>> {
         self.rules.alone.then(|| self.alone.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -184,25 +184,25 @@ impl Behaviour for Builtin {
         (self.rules.prepare_create)(object);
     }
 
-    fn prepare_update(&self, part: Part, new: &mut Value, old: &Value) {
+    fn prepare_update(&self, part: WriteTarget, new: &mut Value, old: &Value) {
         match part {
-            Part::Main if self.empty_status.is_some() => set_field(new, "status", old.get("status")),
-            Part::Main | Part::Binding => {}
-            Part::Status => {
+            WriteTarget::Main if self.empty_status.is_some() => set_field(new, "status", old.get("status")),
+            WriteTarget::Main | WriteTarget::Binding => {}
+            WriteTarget::Status => {
                 keep_all_but(new, old, &["status", "metadata"]);
                 keep_metadata(new, old, self.rules.status_metadata);
             }
-            Part::Approval => {
+            WriteTarget::Approval => {
                 let conditions = new.pointer("/status/conditions").cloned();
                 keep_all_but(new, old, &["metadata"]);
                 set_field(object_field(new, "status"), "conditions", conditions.as_ref());
             }
-            Part::Finalize => {
+            WriteTarget::Finalize => {
                 let finalizers = new.pointer("/spec/finalizers").cloned();
                 keep_all_but(new, old, &["metadata"]);
                 set_field(object_field(new, "spec"), "finalizers", finalizers.as_ref());
             }
-            Part::EphemeralContainers => {
+            WriteTarget::EphemeralContainers => {
                 let containers = new.pointer("/spec/ephemeralContainers").cloned();
                 keep_all_but(new, old, &["metadata"]);
                 keep_metadata(new, old, StatusMetadata::Kept);
@@ -223,12 +223,14 @@ impl Behaviour for Builtin {
         errors
     }
 
-    fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, part: WriteTarget, new: &Value, old: &Value) -> Vec<FieldError> {
         let GroupVersionKind { group, kind, .. } = &self.gvk;
         let mut errors = match part {
-            Part::Main => validate_builtin_update(group, kind, new, old),
-            Part::Status => validate_builtin_part(group, kind, "status", new, old),
-            Part::EphemeralContainers => validate_builtin_part(group, kind, "ephemeralcontainers", new, old),
+            WriteTarget::Main => validate_builtin_update(group, kind, new, old),
+            WriteTarget::Status => validate_builtin_part(group, kind, "status", new, old),
+            WriteTarget::EphemeralContainers => {
+                validate_builtin_part(group, kind, "ephemeralcontainers", new, old)
+            }
             _ => Vec::new(),
         };
         errors.extend((self.rules.validate_update)(part, new, old));
@@ -310,22 +312,22 @@ impl Behaviour for Builtin {
     }
 }
 
-/// Where objects are kept.
+/// Storage table of a resource.
 fn table(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
-/// An object as Go would write it, once it has another type.
+/// An object in Go's encoding, after its conversion to another type.
 fn normalised(go_type: TypeRef, mut object: Value) -> Value {
     crate::object::strip_kind(&mut object);
     match go_type.normalise(object.clone(), UnknownFields::Ignore) {
         Ok(normalised) => normalised.value,
-        // Conversion makes values of the right types.
+        // The conversion produces values of the right types.
         Err(_) => object,
     }
 }
 
-/// A field of an object, which is made one if it is not.
+/// A field as an object; another value is replaced by an empty one.
 fn object_field<'a>(object: &'a mut Value, name: &str) -> &'a mut Value {
     into_map(object).entry(name).or_insert_with(|| serde_json::json!({}))
 }
@@ -339,7 +341,7 @@ fn set_field(object: &mut Value, name: &str, value: Option<&Value>) {
     };
 }
 
-/// All fields are as before, but for some.
+/// Restores all fields except some.
 fn keep_all_but(new: &mut Value, old: &Value, free: &[&str]) {
     let is_free = |name: &String| free.contains(&name.as_str());
     let fields = into_map(new);
@@ -351,7 +353,7 @@ fn keep_all_but(new: &mut Value, old: &Value, free: &[&str]) {
     }
 }
 
-/// What an update of a part may not change in the metadata is as before.
+/// Restores metadata that an update of a part may not change.
 fn keep_metadata(new: &mut Value, old: &Value, rule: StatusMetadata) {
     let kept: &[&str] = match rule {
         StatusMetadata::Free => &[],

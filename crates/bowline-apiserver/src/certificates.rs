@@ -45,7 +45,7 @@ pub(crate) enum CertificateError {
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// What is needed for TLS on both sides, as PEM where clients get it.
+/// Certificates and keys for TLS on both sides, as PEM where clients get it.
 pub(crate) struct Certificates {
     pub(crate) authority: String,
     pub(crate) client: String,

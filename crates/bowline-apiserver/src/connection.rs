@@ -19,16 +19,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::authentication::Authenticator;
 use crate::body::Body;
-use crate::dormant::Dormant;
-use crate::gather::gather;
+use crate::coalescing_writer::gather;
+use crate::connections::ConnectionSlot;
 use crate::hooks::Disconnected;
+use crate::poll_on_wake::PollOnWake;
 use crate::server::{ApiServer, status_response};
-use crate::silence::Place;
 
 /// The requests that one connection of HTTP/2 may make at once, as kube-apiserver has it.
 const MAX_STREAMS: u32 = 250;
 
-/// What a client may send on one stream of HTTP/2 before the server has taken it.
+/// Flow-control window of one HTTP/2 stream.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -48,7 +48,7 @@ impl Default for Limits {
     }
 }
 
-/// What all connections of one socket share.
+/// The shared parts of all connections of one socket.
 pub(crate) struct Connection {
     pub(crate) server: ApiServer,
     pub(crate) authenticator: Authenticator,
@@ -60,36 +60,36 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Until the client leaves, is silent for too long, or the server stops.
-    pub(crate) async fn run(self: Arc<Self>, stream: TcpStream, place: Place) {
+    pub(crate) async fn run(self: Arc<Self>, stream: TcpStream, place: ConnectionSlot) {
         // Answers are written in one piece, and an event should not wait for the next one.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "a connection will be slow");
         }
         let place = Arc::new(place);
-        let silenced = Dormant::new(self.silenced(&place));
+        let evicted = PollOnWake::new(self.evicted(&place));
         let ended = tokio::select! {
             biased;
             ended = self.serve(stream, place.clone()) => ended,
-            () = silenced => Ok(()),
+            () = evicted => Ok(()),
         };
         if let Err(error) = ended {
             tracing::debug!(error = &*error, "a connection ended early");
         }
     }
 
-    /// Until the connection has to go because it made no request.
-    async fn silenced(&self, place: &Place) {
+    /// Until the connection has to go: for others, or because it made no request in time.
+    async fn evicted(&self, place: &ConnectionSlot) {
         tokio::select! {
             biased;
             () = place.closed() => return,
             () = self.spawner.clock().sleep(self.limits.first_request) => {}
         }
         if !place.is_silent() {
-            std::future::pending::<()>().await;
+            place.closed().await;
         }
     }
 
-    async fn serve(self: &Arc<Self>, stream: TcpStream, place: Arc<Place>) -> Result<(), BoxError> {
+    async fn serve(self: &Arc<Self>, stream: TcpStream, place: Arc<ConnectionSlot>) -> Result<(), BoxError> {
         let stream = Impatient::new(stream, self.spawner.clock().clone(), self.limits.stalled);
         let stream = tokio::select! {
             biased;
@@ -111,7 +111,7 @@ impl Connection {
         tokio::select! {
             biased;
             ended = served.as_mut() => return ended,
-            () = Dormant::new(self.stop.cancelled()) => served.as_mut().graceful_shutdown(),
+            () = PollOnWake::new(self.stop.cancelled()) => served.as_mut().graceful_shutdown(),
         }
         served.await
     }
@@ -130,7 +130,7 @@ impl Connection {
         tokio::select! {
             biased;
             ended = outbox.drive(served.as_mut()) => return ended,
-            () = Dormant::new(self.stop.cancelled()) => served.as_mut().graceful_shutdown(),
+            () = PollOnWake::new(self.stop.cancelled()) => served.as_mut().graceful_shutdown(),
         }
         outbox.drive(served).await
     }
@@ -153,7 +153,7 @@ where
 struct Requests {
     connection: Arc<Connection>,
     has_certificate: bool,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
 }
 
 impl hyper::service::Service<Request<Incoming>> for Requests {
@@ -162,16 +162,20 @@ impl hyper::service::Service<Request<Incoming>> for Requests {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Disconnected>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        self.place.broken();
         let Connection { server, authenticator, stop, .. } = &*self.connection;
-        match authenticator.user(self.has_certificate, request.headers()) {
-            Ok(user) => request.extensions_mut().insert(user.clone()),
-            Err(status) => return Box::pin(std::future::ready(Ok(status_response(&status)))),
+        let user = match authenticator.user(self.has_certificate, request.headers()) {
+            Ok(user) => user.clone(),
+            Err(status) => {
+                drop(self.place.begin(false));
+                return Box::pin(std::future::ready(Ok(status_response(&status))));
+            }
         };
+        let busy = self.place.begin(user.is_known());
+        request.extensions_mut().insert(user);
         let (server, stop) = (server.clone(), stop.clone());
         Box::pin(async move {
             let response = server.handle(request).await?;
-            Ok(response.map(|body| body.until(stop.cancelled_owned())))
+            Ok(response.map(|body| body.until(stop.cancelled_owned()).holding(busy)))
         })
     }
 }

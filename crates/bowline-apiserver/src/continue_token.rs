@@ -1,5 +1,4 @@
-//! Where a list goes on: the token that a client gets with a page and brings back for the next. Clients can send
-//! anything.
+//! Continue tokens: a client gets one with each page and returns it for the next. Clients can send anything.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -8,7 +7,7 @@ use bowline_machinery::Status;
 use bowline_storage::Revision;
 use serde::{Deserialize, Serialize};
 
-/// Go does not mind bits that are left over at the end.
+/// Go ignores trailing bits.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -19,16 +18,16 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// What a token says.
+/// Content of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
-    /// The revision of all pages; `None` to go on with what there is now.
+    /// The revision of all pages; `None` continues with the present state.
     pub(crate) at: Option<Revision>,
-    /// The last key of the page before, without what all keys of the list begin with.
+    /// The last key of the previous page, without the common prefix of the list's keys.
     pub(crate) after: String,
 }
 
-/// As it travels: the form of kube-apiserver.
+/// Encoding, as in kube-apiserver.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Wire {
@@ -40,7 +39,7 @@ struct Wire {
 impl ContinueToken {
     pub(crate) fn encode(&self) -> String {
         let rv = self.at.map_or(-1, |at| i64::try_from(at.get()).unwrap_or(i64::MAX));
-        // The next page begins with the first key behind the last one.
+        // The next page begins with the first key after the last one.
         let wire = Wire { v: VERSION.to_owned(), rv, start: format!("/{}\0", self.after) };
         BASE64.encode(serde_json::to_vec(&wire).expect("text and numbers can always be written"))
     }
@@ -55,7 +54,7 @@ impl ContinueToken {
     }
 }
 
-/// The token's contents, or what is wrong with them in Go's words.
+/// The token's content, or an error in Go's words.
 fn wire(token: &str) -> Result<Wire, String> {
     if let Some(place) = illegal_byte(token) {
         return Err(format!(": illegal base64 data at input byte {place}"));
@@ -71,7 +70,7 @@ fn wire(token: &str) -> Result<Wire, String> {
     if wire.start.is_empty() {
         return Err(format!(": encoded start key empty (version {VERSION})"));
     }
-    // Nobody leaves the list with a path that goes up.
+    // A path with `..` must not lead out of the list.
     let path = wire.start.strip_prefix('/').unwrap_or(&wire.start);
     if !path.is_empty() && path.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(format!(": {}", wire.start));
@@ -79,7 +78,7 @@ fn wire(token: &str) -> Result<Wire, String> {
     Ok(wire)
 }
 
-/// The first byte that does not belong there, where Go finds it.
+/// The first invalid byte, as Go reports it.
 fn illegal_byte(token: &str) -> Option<usize> {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let alone = || (token.len() % 4 == 1).then(|| token.len() - 1);

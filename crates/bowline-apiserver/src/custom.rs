@@ -1,4 +1,4 @@
-//! Custom resources: kinds that clients define. What follows from a write of a definition, and from a write of its
+//! Custom resources: kinds that clients define. Consequences of a write of a definition, and of a write of its
 //! objects.
 
 mod behaviour;
@@ -11,8 +11,8 @@ use crate::write::Outcome;
 
 pub(crate) use definition::{CLEANUP_FINALIZER, prepare_create, prepare_delete, prepare_update, warnings};
 
-/// Does what follows from a write: a definition that changed is served as it says, one that is to go takes its objects
-/// along.
+/// Applies the consequences of a write: serves a changed definition, and deletes the objects of a definition that is
+/// being deleted.
 pub(crate) fn committed(inner: &Inner, resource: &Resource, outcome: &Outcome) {
     if !outcome.is_commit() {
         return;

@@ -1,4 +1,4 @@
-//! From the bytes of a request to an object of the kind it should be.
+//! Decoding of a request body to an object of the expected kind.
 
 use std::fmt::{self, Write as _};
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::resource::{FieldValidation, Resource};
 
-/// An object of the right kind, and what was not understood of it.
+/// An object of the right kind, and its unknown fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Decoded {
     pub(crate) object: Value,
-    /// Unknown and repeated fields, as a client is told of them.
+    /// Unknown and duplicate fields, in the words of the response.
     pub(crate) complaints: Vec<String>,
 }
 
-/// Reads an object that is to be written to a resource.
+/// Decodes an object for a write to a resource.
 pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Decoded, Status> {
     let parsed = bowline_machinery::parse_json(body).map_err(|error| unreadable(resource, body, &error))?;
     check_body(resource, &parsed.value, body)?;
@@ -28,9 +28,9 @@ pub(crate) fn object(resource: &Resource, body: &[u8]) -> Result<Decoded, Status
     Ok(Decoded { object, complaints })
 }
 
-/// Whether a body says of itself what it is, at all and in a way that can be read.
+/// Checks that a body is an object whose apiVersion and kind are strings.
 fn check_body(resource: &Resource, value: &Value, body: &[u8]) -> Result<(), Status> {
-    /// Where Go reads it into first.
+    /// The first struct into which Go decodes it.
     const TYPE: &str = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
     if !value.is_object() && !value.is_null() {
         let error = format!("json: cannot unmarshal {} into Go value of type {TYPE}", go_kind(value));
@@ -67,7 +67,7 @@ fn unrecognized(resource: &Resource, body: &[u8], error: &str) -> Status {
     Status::bad_request(message)
 }
 
-/// What Go calls it.
+/// Go's name of a JSON type.
 fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Array(_) => "array",
@@ -78,16 +78,16 @@ fn go_kind(value: &Value) -> &'static str {
     }
 }
 
-/// Unknown fields are told in the order in which a client sent them.
+/// Sorts messages about unknown fields into the order of the request's body.
 fn sort(complaints: &mut Vec<String>, body: &[u8]) {
     const BEGIN: &str = "unknown field \"";
     let path = |complaint: &String| Some(complaint.strip_prefix(BEGIN)?.strip_suffix('"')?.to_owned());
     let Some(mut paths) = complaints.iter().map(path).collect::<Option<Vec<_>>>() else { return };
-    bowline_machinery::sort_by_place(body, &mut paths);
+    bowline_machinery::sort_by_document_order(body, &mut paths);
     *complaints = paths.into_iter().map(|path| format!("{BEGIN}{path}\"")).collect();
 }
 
-/// Sees to it that a value is an object of the resource's kind.
+/// Checks that a value is an object of the resource's kind, and completes it.
 pub(crate) fn of_kind(
     resource: &Resource,
     mut value: Value,
@@ -108,7 +108,7 @@ pub(crate) fn of_kind(
     let (sent_version, sent_kind) = (text("apiVersion"), text("kind"));
     let expected_version = resource.api_version();
     if resource.behaviour.items_have_kind() && sent_kind.is_empty() {
-        // A custom object has to say what it is.
+        // A custom object has to state its kind.
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {kind}): Object 'Kind' is missing in '{value}'"
         )));
@@ -129,7 +129,7 @@ pub(crate) fn of_kind(
     resource.behaviour.normalise(value, complaints)
 }
 
-/// A built-in object need not say what it is, but must not say something else.
+/// A built-in object may omit its kind, but must not state another.
 fn check_kind(resource: &Resource, sent_version: &str, sent_kind: &str) -> Result<(), Status> {
     let GroupVersionKind { group, kind, .. } = &resource.gvk;
     let expected_version = resource.api_version();
@@ -146,7 +146,7 @@ fn check_kind(resource: &Resource, sent_version: &str, sent_kind: &str) -> Resul
         )));
     }
     let why = if is_known {
-        // The names of Go's packages: that of the version, and that of all versions together.
+        // Go's package names: the one of the version, and the internal one of all versions.
         let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or_default() };
         format!("converting ({short}.{sent_kind}) to ({package}.{kind}): unknown conversion")
     } else {
@@ -163,7 +163,7 @@ pub(crate) fn put_kind(object: &mut Value, resource: &Resource) {
     }
 }
 
-/// How a request wants fields to be taken that are not understood. What it may say was checked before.
+/// The requested treatment of unknown fields. The value was validated before.
 pub(crate) fn field_validation(value: &str) -> FieldValidation {
     match value {
         "Ignore" => FieldValidation::Ignore,
@@ -172,7 +172,7 @@ pub(crate) fn field_validation(value: &str) -> FieldValidation {
     }
 }
 
-/// Refuses an object with fields that were not understood.
+/// Refuses an object with unknown fields.
 pub(crate) fn strict_error(resource: &Resource, complaints: &[String]) -> Status {
     let complaints = complaints.join(", ");
     if resource.behaviour.items_have_kind() {
@@ -184,7 +184,7 @@ pub(crate) fn strict_error(resource: &Resource, complaints: &[String]) -> Status
     ))
 }
 
-/// The beginning of a body, for a message: as it is if it could be an object, else in hexadecimal.
+/// The beginning of a body for a message: verbatim if it could be an object, else in hexadecimal.
 fn excerpt(body: &[u8]) -> String {
     const SHOWN: usize = 30;
     let shown = &body[..body.len().min(SHOWN)];

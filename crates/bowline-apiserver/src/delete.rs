@@ -1,4 +1,4 @@
-//! Deleting: at once, or when finalizers and grace periods allow it.
+//! Deletes: at once, or when finalizers and grace periods allow it.
 
 #[cfg(test)]
 mod lost;
@@ -14,31 +14,31 @@ use serde_json::Value;
 
 use crate::object::{self, Meta, finalizers, meta_str, metadata, metadata_mut, set_finalizers};
 use crate::resource::Resource;
-use crate::write::{ATTEMPTS, Outcome, Write};
+use crate::write::{MAX_CONFLICT_RETRIES, Outcome, Write};
 
 pub(crate) use options::DeleteOptions;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// How a delete goes on.
+/// Grace period of a delete.
 enum Grace {
-    /// The object is marked, or marked anew, with an end to come.
+    /// The object is marked for deletion, or its mark has changed.
     Given,
     /// It was marked before, and nothing changes.
     Pending,
-    /// There is none.
+    /// There is no grace period.
     None,
 }
 
 impl Write<'_> {
-    /// Deletes an object, or marks it as to be deleted if something keeps it.
+    /// Deletes an object, or marks it for deletion if a finalizer or a grace period keeps it.
     pub(crate) fn delete(&mut self, name: &str, options: &DeleteOptions) -> Result<Outcome, Status> {
         self.delete_noting(name, options, &Cell::new(false))
     }
 
-    /// The same, and sets `committed` once anything is written: an object may be marked, and then be gone or changed by
-    /// somebody else before it is deleted.
+    /// Deletes like [`delete`](Self::delete), and sets `committed` once anything is written: between mark and deletion another
+    /// client may change or delete the object.
     pub(crate) fn delete_noting(
         &mut self,
         name: &str,
@@ -47,7 +47,7 @@ impl Write<'_> {
     ) -> Result<Outcome, Status> {
         let resource = self.resource;
         let key = object::key(self.namespace, name);
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_CONFLICT_RETRIES {
             let Some(record) = self.store.get(resource.table, &key) else {
                 return Err(Status::not_found(&resource.group_resource(), name));
             };
@@ -67,7 +67,7 @@ impl Write<'_> {
                 return Ok(outcome);
             }
         }
-        Err(Status::conflict(&resource.group_resource(), name, "somebody else keeps changing it"))
+        Err(Status::conflict(&resource.group_resource(), name, "other clients keep changing it"))
     }
 
     fn delete_or_mark(
@@ -94,7 +94,7 @@ impl Write<'_> {
                     marked.note(committed);
                 }
                 match marked {
-                    // Everybody sees that it is to go before it goes.
+                    // Watches see the mark before the deletion.
                     Some(Outcome::Stored { record, .. }) if !is_kept && seconds == 0 => {
                         Ok(self.remove(key, &record)?.map(|object| self.gone(object)))
                     }
@@ -109,7 +109,7 @@ impl Write<'_> {
         }
     }
 
-    /// Marks an object of a kind that ends in its own time.
+    /// Marks an object of a kind with a grace period.
     fn terminate(
         &self,
         key: &str,
@@ -125,17 +125,17 @@ impl Write<'_> {
             None => kept_by = finalizers_after(options, kept_by),
         }
         set_finalizers(&mut object, kept_by);
-        let now = object::timestamp(self.clock.wall());
+        let now = object::timestamp(self.clock.system_time());
         metadata_mut(&mut object).insert("deletionTimestamp".to_owned(), now.into());
         behaviour.prepare_delete(&mut object);
         self.commit(key, record, behaviour.to_storage(object))
     }
 
-    /// Notes when an object is to go, for kinds that take their time.
+    /// Sets the end of the grace period, for kinds that have one.
     fn give_grace(&self, object: &mut Value, asked: Option<i64>) -> Grace {
         let asked = asked.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let Some(seconds) = self.resource.behaviour.grace_period(object, asked) else { return Grace::None };
-        let now = self.clock.wall();
+        let now = self.clock.system_time();
         if !is_marked(object) {
             move_generation(object);
             set_end(object, later(now, seconds), seconds);
@@ -143,7 +143,7 @@ impl Write<'_> {
         }
         match (grace_seconds(object).unwrap_or(0), asked) {
             (0, _) => Grace::None,
-            // The grace can only become shorter.
+            // A grace period can only become shorter.
             (present, Some(seconds)) if seconds < present => {
                 let end = object::time(meta_str(object, "deletionTimestamp")).unwrap_or(now);
                 let end = later(later(end, present.wrapping_neg()), seconds);
@@ -158,9 +158,9 @@ impl Write<'_> {
         }
     }
 
-    /// Marks an object that goes as soon as nothing keeps it.
+    /// Marks an object that is deleted as soon as its finalizers are gone.
     fn mark(&self, object: &mut Value) {
-        let now = self.clock.wall();
+        let now = self.clock.system_time();
         if !is_marked(object) {
             move_generation(object);
         }
@@ -169,7 +169,7 @@ impl Write<'_> {
     }
 }
 
-/// That an object is to go changes what it asks for. Kinds without a generation may have one that a client sent.
+/// A mark counts as a change of the spec. Kinds without a generation may have one that a client sent.
 fn move_generation(object: &mut Value) {
     let metadata = metadata_mut(object);
     let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
@@ -186,7 +186,7 @@ fn grace_seconds(object: &Value) -> Option<i64> {
     metadata(object)?.get("deletionGracePeriodSeconds")?.as_i64()
 }
 
-/// So many seconds later. Clients can ask for any number of them: as on kube-apiserver, which counts nanoseconds in 64
+/// Adds seconds to a time. Clients can ask for any number of them: as on kube-apiserver, which counts nanoseconds in 64
 /// bits, more than 292 years wrap around, and the end may lie in the past.
 fn later(time: SystemTime, seconds: i64) -> SystemTime {
     let nanoseconds = seconds.wrapping_mul(1_000_000_000);
@@ -201,7 +201,7 @@ fn set_end(object: &mut Value, end: SystemTime, seconds: i64) {
     metadata.insert("deletionGracePeriodSeconds".to_owned(), seconds.into());
 }
 
-/// Which finalizers an object has once it is known what is to become of its dependents.
+/// Finalizers of an object with the requested propagation to its dependents.
 fn finalizers_after(options: &DeleteOptions, mut present: Vec<String>) -> Vec<String> {
     let policy = options.propagation_policy.as_deref();
     let had_orphan = present.iter().any(|finalizer| finalizer == ORPHAN);
@@ -226,7 +226,7 @@ fn finalizers_after(options: &DeleteOptions, mut present: Vec<String>) -> Vec<St
     present
 }
 
-/// What is told of an object that was deleted, where the object itself is not.
+/// The `Status` for a deleted object, when the answer is not the object itself.
 pub(crate) fn deleted_status(resource: &Resource, object: &Value) -> Status {
     let group_resource = resource.group_resource();
     Status::success(bowline_machinery::StatusDetails {

@@ -1,4 +1,4 @@
-//! What the server tells of itself: versions, groups, resources.
+//! Discovery: versions, groups, resources.
 
 use bowline_machinery::GroupVersionKind;
 use serde_json::{Value, json};

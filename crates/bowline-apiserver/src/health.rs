@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::query::Query;
 use crate::request::Endpoint;
 
-/// What is checked: a server that answers at all has all but the last. The names are those that Kubernetes has for
-/// the like: what objects are kept in is called `etcd` whatever it is.
+/// Health checks. A server that answers has passed all but the last. The names are kube-apiserver's:
+/// the object store is called `etcd`.
 pub(crate) const CHECKS: [&str; 3] = ["ping", "etcd", "poststarthook/bootstrap-controller"];
 
 pub(crate) const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];

@@ -1,4 +1,5 @@
-//! The places where somebody else may look at what happens, delay it, or make it fail.
+//! Hooks: foreign code that sees requests and watch events, and can delay or fail them. The fault kit (feature `faults`) is the
+//! ready-made way to inject faults; a hook is for everything else.
 
 use std::fmt;
 use std::pin::Pin;
@@ -7,52 +8,52 @@ use bowline_machinery::Status;
 
 use crate::request::Verb;
 
-/// A connection that was cut: the client does not learn what became of its request.
+/// The connection was cut: the client does not learn what became of its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("the connection was cut")]
 pub struct Disconnected;
 
-/// Who called what.
+/// A request: its user, its client and its target.
 ///
-/// Health, version, discovery and paths that lead nowhere are about no resource: all that is said of one is empty then,
-/// and the verb follows from the method alone.
+/// Requests for health, version, discovery and unknown paths have no resource: all fields about one are empty, and the verb
+/// follows from the method alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Call {
-    /// The user, as authenticated.
+pub struct RequestInfo {
+    /// User name, as authenticated.
     pub user: String,
-    /// The client, as it calls itself.
+    /// The `User-Agent` header; empty without one.
     pub user_agent: String,
-    /// As it was asked for, without the query.
+    /// Path, without the query.
     pub path: String,
-    /// What is to be done.
+    /// Verb, as RBAC has it.
     pub verb: Verb,
-    /// Empty for the core group.
+    /// API group; empty for the core group.
     pub group: String,
-    /// For example `v1`.
+    /// API version, for example `v1`.
     pub version: String,
-    /// For example `pods`; empty if it is about none.
+    /// Plural name of the resource, for example `pods`; empty if the request has no resource.
     pub resource: String,
-    /// For example `status`.
+    /// Subresource, for example `status`.
     pub subresource: Option<String>,
-    /// Of the object or collection.
+    /// Namespace of the object or collection.
     pub namespace: Option<String>,
-    /// Of the object.
+    /// Name of the object, if the path has one. A create has it in its body only.
     pub name: Option<String>,
-    /// Whether the parameters say that nothing is to be stored. A deletion with a body says so there.
+    /// Whether the parameters ask for a dry run. A delete that asks for one in its body is not marked.
     pub dry_run: bool,
 }
 
-/// What becomes of a request.
+/// A hook's decision about a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It goes on.
+    /// The request proceeds.
     #[default]
     Proceed,
-    /// It is answered with an error.
+    /// The server answers with this error.
     Fail(Status),
-    /// Its connection is cut, without an answer.
+    /// The server cuts the connection without an answer.
     Disconnect,
 }
 
@@ -60,26 +61,26 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchFrame<'a> {
-    /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
+    /// Type: `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
     pub event: &'a str,
-    /// Of the object; empty for bookmarks and errors.
+    /// Namespace of the object; empty for bookmarks, errors and cluster-scoped objects.
     pub namespace: &'a str,
-    /// Of the object; empty for bookmarks and errors.
+    /// Name of the object; empty for bookmarks and errors.
     pub name: &'a str,
-    /// The revision of the event.
+    /// Revision of the event.
     pub revision: u64,
 }
 
-/// What becomes of a frame.
+/// A hook's decision about an event of a watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameVerdict {
-    /// It is sent.
+    /// The event is sent.
     #[default]
     Send,
-    /// It is lost, and the watch goes on: what no server does, and a client must survive all the same.
+    /// The event is lost and the watch goes on. No real server does this.
     Skip,
-    /// The watch ends, as if its time were over.
+    /// The watch ends in order, as when its time is over.
     Close,
     /// The connection is cut.
     Disconnect,
@@ -88,34 +89,39 @@ pub enum FrameVerdict {
 /// A future that a hook returns.
 pub type HookFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Looks at every request, and decides what becomes of it. A hook that takes its time delays only what it was asked
-/// about.
+/// Sees every request: lets it pass, fails it or cuts the connection. A slow hook delays only that request.
 ///
-/// Of one request, [`before`](Self::before) comes first, then [`committed`](Self::committed) if it wrote anything, or a
-/// [`frame`](Self::frame) for each event if it is a watch. Each method does nothing unless it is implemented.
+/// For one request, the server calls [`before_request`](Self::before_request), then [`after_commit`](Self::after_commit) if
+/// the request wrote something, or [`before_frame`](Self::before_frame) for each event if it is a watch. By default each method
+/// lets everything pass.
 ///
-/// # What no hook sees
-/// - A request on a socket whose token is wrong: nobody knows who makes it.
-/// - What the server writes by itself: what is there from the start, and what follows from a custom resource definition
-///   (its conditions, and the deletion of its objects when it goes). A watch shows these as any other change.
+/// # Not seen by a hook
+/// - Requests on a socket with a wrong token: their user is unknown.
+/// - Writes of the server itself: its first objects, and the consequences of a custom resource definition (its conditions,
+///   and the deletion of its objects with it). Watches show these as any other change.
 pub trait Hook: Send + Sync + 'static {
-    /// Before a request is looked at any further than who makes it and what it is about: whether there is such a
-    /// resource, and whether the user may do this, is not known yet.
-    fn before<'a>(&'a self, _call: &'a Call) -> HookFuture<'a, Verdict> {
+    /// Called when user and target of a request are known. The server has not checked yet whether the resource exists and
+    /// whether the user may do this, and has not read the body.
+    fn before_request<'a>(&'a self, _call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         Box::pin(std::future::ready(Verdict::Proceed))
     }
 
-    /// After a write is committed, before its answer: whoever is refused here does not know that it was done.
+    /// Called after a write was committed, before its response. A client that gets an error here does not know that the
+    /// write was done.
     ///
-    /// Called once for a request, and also if an error is about to be answered although something was written: a
-    /// collection of which only some objects could be deleted, or an eviction that took from a budget and failed then.
-    /// Not called for what changes nothing, nor for a dry run.
-    fn committed<'a>(&'a self, _call: &'a Call) -> HookFuture<'a, Verdict> {
+    /// Called once for each request that wrote something, also if its response is an error: a deletion of a collection that
+    /// failed halfway, or an eviction that failed after it took from a budget. Not called for a write that changed nothing,
+    /// and not for a dry run.
+    fn after_commit<'a>(&'a self, _call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         Box::pin(std::future::ready(Verdict::Proceed))
     }
 
-    /// Before a frame of a watch is sent. Those before it have been sent already.
-    fn frame<'a>(&'a self, _call: &'a Call, _frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+    /// Called before an event of a watch is sent, when all events before it have been sent.
+    fn before_frame<'a>(
+        &'a self,
+        _call: &'a RequestInfo,
+        _frame: WatchFrame<'a>,
+    ) -> HookFuture<'a, FrameVerdict> {
         Box::pin(std::future::ready(FrameVerdict::Send))
     }
 }

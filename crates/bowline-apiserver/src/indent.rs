@@ -1,11 +1,19 @@
-//! JSON for people: the same bytes, with lines and indents.
+//! Indented JSON for people.
 
-/// Puts every member and item on a line of its own. Bytes that are no JSON come out as something else that is none.
-pub(crate) fn indented(json: &[u8]) -> Vec<u8> {
+/// Maximum growth by indentation, in bytes per byte of JSON.
+const MAX_GROWTH: usize = 8;
+
+/// Puts every member and item on its own line. Invalid JSON stays invalid. `None` if the result would exceed
+/// [`MAX_GROWTH`], as with thousands of nested lists.
+pub(crate) fn indented(json: &[u8]) -> Option<Vec<u8>> {
+    let limit = json.len() * MAX_GROWTH + 4096;
     let mut result = Vec::with_capacity(json.len() * 2);
     let mut depth = 0_usize;
     let (mut in_text, mut escaped, mut is_open) = (false, false, false);
     for &byte in json {
+        if result.len() > limit {
+            return None;
+        }
         if in_text {
             result.push(byte);
             in_text = escaped || byte != b'"';
@@ -17,7 +25,7 @@ pub(crate) fn indented(json: &[u8]) -> Vec<u8> {
         }
         let closes = matches!(byte, b'}' | b']');
         depth -= usize::from(closes).min(depth);
-        // What is empty stays on its line.
+        // Empty objects and arrays stay on their line.
         if is_open != closes {
             line(&mut result, depth);
         }
@@ -31,7 +39,7 @@ pub(crate) fn indented(json: &[u8]) -> Vec<u8> {
             _ => {}
         }
     }
-    result
+    Some(result)
 }
 
 fn line(result: &mut Vec<u8>, depth: usize) {
@@ -48,7 +56,7 @@ mod tests {
     #[test]
     fn every_member_has_its_line_and_what_is_empty_has_none() {
         let value = json!({"a": [], "b": {}, "c": [1, {"d": "x\\\"{[,:"}], "e": null, "f": [[-1.5], true]});
-        let text = indented(value.to_string().as_bytes());
+        let text = indented(value.to_string().as_bytes()).expect("it is not deep");
         assert_eq!(String::from_utf8_lossy(&text), serde_json::to_string_pretty(&value).unwrap_or_default());
     }
 
@@ -57,6 +65,14 @@ mod tests {
         for text in ["", "}}}", "\"", "{]", "\"\\"] {
             let _ = indented(text.as_bytes());
         }
-        assert_eq!(indented(Value::Null.to_string().as_bytes()), b"null");
+        assert_eq!(indented(Value::Null.to_string().as_bytes()).as_deref(), Some(&b"null"[..]));
+    }
+
+    #[test]
+    fn deep_nesting_is_not_indented() {
+        let json = ["[".repeat(5000), "]".repeat(5000)].concat();
+        assert_eq!(indented(json.as_bytes()), None);
+        let row = format!("[{}1{}]", "[".repeat(100), "]".repeat(100));
+        assert_eq!(indented(row.repeat(100).as_bytes()), None);
     }
 }

@@ -1,4 +1,6 @@
-//! What a client has to know to be let in, in the form that kubectl and all clients read.
+//! Server address and credentials of a client, as a kubeconfig file.
+
+mod temporary;
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -11,10 +13,12 @@ use base64::engine::general_purpose::STANDARD;
 use crate::authentication::Token;
 use crate::certificates::Certificates;
 
+pub use temporary::TemporaryKubeconfig;
+
 /// A kubeconfig with everything embedded, and two contexts: `bowline` shows the administrator's certificate (this is the
 /// current one), `bowline-token` the administrator's token.
 ///
-/// Whoever can read it may do everything with the server.
+/// It holds the administrator's credentials: a reader of the file has full access to the server.
 #[derive(Clone)]
 pub struct Kubeconfig {
     server: String,
@@ -26,7 +30,7 @@ pub struct Kubeconfig {
 
 impl Kubeconfig {
     pub(crate) fn new(address: SocketAddr, certificates: &Certificates, token: Token) -> Self {
-        // Nobody can call a server that listens everywhere "everywhere".
+        // No client can connect to an unspecified address.
         let host = match address.ip() {
             IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -64,7 +68,7 @@ impl Kubeconfig {
     pub fn to_yaml(&self) -> String {
         let Self { server, authority, client, client_key, token } = self;
         let [authority, client, client_key] = [authority, client, client_key].map(|pem| STANDARD.encode(pem));
-        let token = token.reveal();
+        let token = token.expose();
         format!(
             "apiVersion: v1
 kind: Config
@@ -95,28 +99,37 @@ contexts:
         )
     }
 
-    /// Writes the file so that only its owner can read it. One that is there is replaced at once: nobody reads half of it.
+    /// Writes the file so that only its owner can read it. A file or symbolic link at this path is replaced in one step, so
+    /// that no reader sees half of it.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written. The file at this path is then unchanged.
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.new", std::process::id()));
+        beside.push(format!(".{:016x}.new", temporary::random()?));
         let beside = Path::new(&beside);
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options
-            .open(beside)
-            .and_then(|mut file| file.write_all(self.to_yaml().as_bytes()))
-            .and_then(|()| std::fs::rename(beside, path));
+        // If this fails, a file of this name belongs to another program.
+        let mut file = options.open(beside)?;
+        let written = file.write_all(self.to_yaml().as_bytes()).and_then(|()| std::fs::rename(beside, path));
         if written.is_err() {
-            // What is left is of no use to anybody, and there may be nothing left.
             let _ = std::fs::remove_file(beside);
         }
         written
+    }
+
+    /// Writes the file `kubeconfig` into a new directory that only this user can enter. The directory is in
+    /// `$XDG_RUNTIME_DIR`, or else in the directory of temporary files, and its name begins with that of the program. Both
+    /// are removed when the result is dropped.
+    ///
+    /// # Errors
+    /// If there is no directory in which it can be written.
+    pub fn write_temporary(&self, program: &str) -> io::Result<TemporaryKubeconfig> {
+        TemporaryKubeconfig::write(self, program, temporary::parents())
     }
 }
 

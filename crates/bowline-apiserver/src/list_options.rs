@@ -1,4 +1,4 @@
-//! Options of lists and watches: which of them fit together, and what they ask for.
+//! Options of lists and watches: their valid combinations and their meaning.
 
 use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
 use bowline_storage::Revision;
@@ -7,11 +7,11 @@ use crate::continue_token::ContinueToken;
 use crate::query::Query;
 use crate::server::Store;
 
-/// What of a list is asked for.
+/// The part of a list that is requested.
 pub(crate) struct Page {
-    /// Exactly as of then; `None` for now.
+    /// Exactly this revision; `None` for the newest.
     pub(crate) at: Option<Revision>,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     pub(crate) after: Option<String>,
     pub(crate) limit: Option<usize>,
 }
@@ -28,27 +28,28 @@ impl Page {
             }
             return Ok(Self { at, after: Some(after), limit });
         }
-        let page = Self { at: None, after: None, limit };
+        let page = Self { at: query.stale_at(), after: None, limit };
         match query.resource_version.as_str() {
             "" => Ok(page),
-            // Any revision will do, and all of it: what a watch cache answers.
+            // Any revision, and the whole list, like a watch cache.
             "0" => Ok(Self { limit: None, ..page }),
             version => {
                 let revision = parse_revision(version)
                     .map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
-                check_not_future(store, revision)?;
+                check_not_after(query.stale_at().unwrap_or_else(|| store.revision()), revision)?;
                 let exact = match query.resource_version_match.as_str() {
                     "Exact" => true,
                     "NotOlderThan" => false,
                     _ => limit.is_some(),
                 };
-                Ok(Self { at: Some(revision).filter(|revision| exact && revision.get() > 0), ..page })
+                let exactly = Some(revision).filter(|revision| exact && revision.get() > 0);
+                Ok(Self { at: exactly.or(page.at), ..page })
             }
         }
     }
 }
 
-/// A revision, or what is wrong with it.
+/// A parsed revision, or its error.
 pub(crate) fn parse_revision(version: &str) -> Result<Revision, FieldError> {
     let invalid = |why: &str| {
         let detail = format!("strconv.ParseUint: parsing {version:?}: {why}");
@@ -64,7 +65,10 @@ pub(crate) fn parse_revision(version: &str) -> Result<Revision, FieldError> {
 }
 
 pub(crate) fn check_not_future(store: &Store, revision: Revision) -> Result<(), Status> {
-    let newest = store.revision();
+    check_not_after(store.revision(), revision)
+}
+
+pub(crate) fn check_not_after(newest: Revision, revision: Revision) -> Result<(), Status> {
     if revision > newest {
         Err(Status::too_large_resource_version(revision.get(), newest.get()))
     } else {
@@ -72,7 +76,7 @@ pub(crate) fn check_not_future(store: &Store, revision: Revision) -> Result<(), 
     }
 }
 
-/// Whether the options of a list fit together.
+/// Checks that the options of a list are compatible.
 pub(crate) fn check_list(query: &Query) -> Result<(), Status> {
     let mut errors = Vec::new();
     let matching = query.resource_version_match.as_str();
@@ -98,10 +102,10 @@ pub(crate) fn check_list(query: &Query) -> Result<(), Status> {
         let path = FieldPath::new("sendInitialEvents");
         errors.push(FieldError::forbidden(&path, "sendInitialEvents is forbidden for list"));
     }
-    told(&errors)
+    refuse_if_any(&errors)
 }
 
-/// Whether the options of a watch fit together; says whether it begins with what is there.
+/// Checks that the options of a watch are compatible. Returns whether it begins with the existing objects.
 pub(crate) fn check_watch(query: &Query) -> Result<bool, Status> {
     let matching = query.resource_version_match.as_str();
     if query.send_initial_events.is_none() && matching.is_empty() {
@@ -125,7 +129,7 @@ pub(crate) fn check_watch(query: &Query) -> Result<bool, Status> {
             errors.push(forbidden_match("resourceVersionMatch is forbidden when continue is provided"));
         }
     }
-    told(&errors)?;
+    refuse_if_any(&errors)?;
     Ok(query.send_initial_events == Some(true))
 }
 
@@ -137,7 +141,7 @@ fn unknown_match(matching: &str, known: &[&str]) -> FieldError {
     FieldError::not_supported(&FieldPath::new("resourceVersionMatch"), matching, known)
 }
 
-fn told(errors: &[FieldError]) -> Result<(), Status> {
+fn refuse_if_any(errors: &[FieldError]) -> Result<(), Status> {
     if errors.is_empty() {
         return Ok(());
     }

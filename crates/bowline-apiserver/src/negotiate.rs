@@ -1,19 +1,19 @@
-//! What a client wants to get, and what it sends: media types.
+//! Media types: of the response, and of the request's body.
 
 use bowline_machinery::Status;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 
-/// In which form a client wants its objects.
+/// Requested form of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As they are.
+    /// Complete objects.
     Object,
     /// `PartialObjectMetadata`, and its list.
     Metadata {
-        /// Of `meta.k8s.io`.
+        /// Version of `meta.k8s.io`.
         version: &'static str,
-        /// Whether it is the list that is named.
+        /// Whether the list type is named.
         list: bool,
     },
 }
@@ -24,15 +24,15 @@ impl Form {
     }
 }
 
-/// What a body is written in.
+/// The patch type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
     Json,
     Merge,
 }
 
-/// The best form in the `Accept` header that the server has. Built-in kinds look at the bare types before, and know no
-/// `application/*`, as in kube-apiserver.
+/// The best form in the `Accept` header that the server supports. As in kube-apiserver, built-in kinds check the bare
+/// types first, and do not know `application/*`.
 pub(crate) fn form(headers: &HeaderMap, is_custom: bool) -> Result<Form, Status> {
     let clauses = by_quality(headers);
     if clauses.is_empty() {
@@ -71,18 +71,18 @@ fn form_of_clause(clause: &str) -> Option<Form> {
         ("PartialObjectMetadataList", "meta.k8s.io", "v1" | "v1beta1") => {
             Some(Form::Metadata { version, list: true })
         }
-        // Not a form that this server has: perhaps the next one is.
+        // Not a supported form: try the next one.
         _ => None,
     }
 }
 
-/// The clauses, those first that the client likes most; of those that it likes as much, exact types before wildcards.
+/// The clauses by descending quality; at equal quality, exact types before wildcards.
 fn by_quality(headers: &HeaderMap) -> Vec<&str> {
     let mut clauses: Vec<_> = clauses(headers).collect();
     clauses.sort_by_cached_key(|clause| {
         let quality = clause.split(';').filter_map(|part| part.trim().strip_prefix("q=")).next_back();
         let quality = quality.and_then(|quality| quality.parse::<f32>().ok()).unwrap_or(1.0).clamp(0.0, 1.0);
-        // Thousandths are as fine as HTTP has them; the number is not negative and small.
+        // HTTP has at most three decimals; the number is small and not negative.
         #[expect(clippy::cast_possible_truncation, reason = "it is between 0 and 1000")]
         let thousandths = (quality * 1000.0) as i32;
         (-thousandths, clause.starts_with("*/"), clause.contains("/*"))
@@ -90,7 +90,7 @@ fn by_quality(headers: &HeaderMap) -> Vec<&str> {
     clauses
 }
 
-/// Whether the client asks for JSON that people can read.
+/// Whether the client asks for indented JSON.
 pub(crate) fn is_pretty(headers: &HeaderMap) -> bool {
     clauses(headers).next().is_some_and(|clause| clause.split(';').any(|part| part.trim() == "pretty=1"))
 }
@@ -100,8 +100,8 @@ fn clauses(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|clause| !clause.is_empty())
 }
 
-/// The version of the aggregated discovery document that a client asks for, among whatever else. Kubernetes has left
-/// `v2beta1` behind; clients of its time are served all the same.
+/// The requested version of the aggregated discovery document. Kubernetes has dropped `v2beta1`; older clients still
+/// get it.
 pub(crate) fn discovery_version(headers: &HeaderMap) -> Option<&'static str> {
     by_quality(headers).into_iter().find_map(|clause| {
         let parts: Vec<_> = clause.split(';').map(str::trim).collect();
@@ -114,7 +114,7 @@ pub(crate) fn discovery_version(headers: &HeaderMap) -> Option<&'static str> {
     })
 }
 
-/// Refuses clients that accept no form of a document that has only one.
+/// Refuses clients that do not accept the only form of a document.
 pub(crate) fn check_plain(headers: &HeaderMap) -> Result<(), Status> {
     let clauses = by_quality(headers);
     if clauses.is_empty() || clauses.into_iter().filter_map(form_of_clause).any(|form| form == Form::Object) {
@@ -127,7 +127,7 @@ fn no_form() -> Status {
     not_acceptable("only the following media types are accepted: application/json")
 }
 
-/// Refuses clients that accept no media type that there is, whatever its parameters.
+/// Refuses clients that accept no media type of this server.
 pub(crate) fn check_media_type(headers: &HeaderMap) -> Result<(), Status> {
     let bare = |clause: &str| clause.split(';').next().unwrap_or_default().trim().to_owned();
     let mut media_types = clauses(headers).map(bare).peekable();
@@ -149,7 +149,7 @@ fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Objects come as JSON; nothing at all counts as JSON, too.
+/// Objects are sent as JSON; a missing content type counts as JSON.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     match media_type(headers).as_str() {
         "" | "application/json" => Ok(()),
@@ -159,7 +159,7 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Status> {
     }
 }
 
-/// Which kind of patch a request carries.
+/// The patch type of a request.
 pub(crate) fn patch(headers: &HeaderMap) -> Result<PatchType, Status> {
     match media_type(headers).as_str() {
         "application/json-patch+json" => Ok(PatchType::Json),

@@ -6,13 +6,13 @@
 use std::time::{Duration, SystemTime};
 
 use bowline_machinery::{Status, calendar};
-use bowline_storage::{Contents, Record, Revision};
+use bowline_storage::{NewRecord, Record, Revision};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::resource::Resource;
 
-/// What is kept beside the bytes of an object, so that selecting needs no parsing.
+/// Data beside the bytes of an object, so that selection needs no parsing.
 #[derive(Debug)]
 pub(crate) struct Meta {
     pub(crate) uid: Box<str>,
@@ -163,11 +163,11 @@ impl Template {
     }
 }
 
-/// What is to be stored: the bytes once the revision is known, and what is kept beside them.
+/// A record to store: bytes, completed once the revision is known, and the data beside them.
 pub(crate) fn contents(
     resource: &Resource,
     object: &Value,
-) -> (Template, impl FnOnce(&Template, Revision) -> Contents<Meta> + use<>) {
+) -> (Template, impl FnOnce(&Template, Revision) -> NewRecord<Meta> + use<>) {
     let meta = Meta {
         uid: meta_str(object, "uid").into(),
         labels: labels(object),
@@ -178,7 +178,7 @@ pub(crate) fn contents(
             .map(|(name, value)| (name.into(), value.into()))
             .collect(),
     };
-    (Template::new(object), move |template: &Template, revision| Contents {
+    (Template::new(object), move |template: &Template, revision| NewRecord {
         body: template.finish(revision),
         meta,
     })

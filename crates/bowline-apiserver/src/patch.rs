@@ -7,12 +7,12 @@ use crate::decode::{self, Decoded};
 use crate::negotiate::{self, PatchType};
 use crate::query::Query;
 use crate::resource::{FieldValidation, Resource};
-use crate::rest::Exchange;
+use crate::rest::ResourceRequest;
 
 /// A patch that was read, but not applied yet.
 pub(crate) struct Patch {
     operation: Operation,
-    /// What was not understood of it.
+    /// Fields of the patch that are unknown or repeated.
     complaints: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ enum Operation {
 
 impl Patch {
     /// The patch of a request.
-    pub(crate) fn parse(exchange: &Exchange<'_>) -> Result<Self, Status> {
+    pub(crate) fn parse(exchange: &ResourceRequest<'_>) -> Result<Self, Status> {
         let kind = negotiate::patch(exchange.headers)?;
         let lax = decode::field_validation(&exchange.query.field_validation) == FieldValidation::Ignore;
         Self::read(kind, exchange.body, lax).map_err(|error| error.status())
@@ -81,13 +81,13 @@ impl Patch {
     }
 }
 
-/// What is told about an object that a patch has made unreadable.
+/// The error for an object that a patch has made unreadable.
 pub(crate) fn refused(patched: &Value, why: &str) -> Status {
     let error = FieldError::invalid(&FieldPath::new("patch"), patched.to_string(), why);
     Status::invalid(&GroupKind::new("", ""), "", &[error])
 }
 
-/// What is wrong with an object, without saying first what it is.
+/// An error of an object, without its kind and name.
 fn without_kind<'a>(resource: &Resource, patched: &Value, message: &'a str) -> &'a str {
     let sent = patched.get("kind").and_then(Value::as_str).unwrap_or(&resource.gvk.kind);
     let begin = format!("{sent} in version ");

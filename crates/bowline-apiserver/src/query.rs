@@ -1,8 +1,9 @@
-//! The parameters of a request, as far as any verb knows them. A value that cannot be read is a 400 for those who need it.
+//! Query parameters of all verbs. An invalid value is a 400 for the verbs that use it.
 
 use std::collections::BTreeSet;
 
 use bowline_machinery::Status;
+use bowline_storage::Revision;
 
 /// Options of reads, writes and watches, as Kubernetes names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub(crate) struct Query {
     pub(crate) resource_version_match: String,
     pub(crate) timeout_seconds: Option<i64>,
     pub(crate) limit: u64,
-    /// What is wrong with those options that only lists and watches have.
+    /// Errors of the options that only lists and watches have.
     pub(crate) list_error: Option<Status>,
     /// Likewise, that only deletes have.
     pub(crate) delete_error: Option<Status>,
@@ -32,6 +33,9 @@ pub(crate) struct Query {
     pub(crate) pretty: Option<bool>,
     pub(crate) verbose: bool,
     pub(crate) exclude: Vec<String>,
+    /// The fault kit's decisions about the request.
+    #[cfg(feature = "faults")]
+    pub(crate) faults: crate::faults::RequestFaults,
 }
 
 impl Query {
@@ -40,7 +44,7 @@ impl Query {
         let mut seen = BTreeSet::new();
         let pairs = query.split('&').filter(|pair| is_pair(pair));
         for (name, value) in pairs.flat_map(|pair| form_urlencoded::parse(pair.as_bytes())) {
-            // Of an option that stands there twice, the first counts; some are lists.
+            // Of a repeated option, the first value counts; some options are lists.
             if !matches!(&*name, "dryRun" | "exclude") && !seen.insert(name.clone()) {
                 continue;
             }
@@ -55,7 +59,7 @@ impl Query {
                 "resourceVersionMatch" => parsed.resource_version_match = value,
                 "timeoutSeconds" => parsed.timeout_seconds = parsed.list_integer(&value),
                 "limit" => {
-                    // A negative one is none.
+                    // A negative one counts as absent.
                     let limit = parsed.list_integer(&value).unwrap_or_default();
                     parsed.limit = u64::try_from(limit).unwrap_or_default();
                 }
@@ -79,7 +83,19 @@ impl Query {
         parsed
     }
 
-    /// A number that only lists and watches have. Others never learn what is wrong with it.
+    /// The revision that reads see: `None` is the newest.
+    #[cfg_attr(
+        not(feature = "faults"),
+        expect(clippy::unused_self, reason = "only the fault kit makes reads stale")
+    )]
+    pub(crate) fn stale_at(&self) -> Option<Revision> {
+        #[cfg(feature = "faults")]
+        return self.faults.stale_at;
+        #[cfg(not(feature = "faults"))]
+        None
+    }
+
+    /// A number for lists and watches only. Other verbs ignore an invalid value.
     fn list_integer(&mut self, value: &str) -> Option<i64> {
         match integer(value) {
             Ok(number) => Some(number),
@@ -91,19 +107,19 @@ impl Query {
     }
 }
 
-/// As Go reads it: what has a semicolon in it, or an escape that is none, is not looked at.
+/// As Go parses a query: pairs with a semicolon or an invalid escape are skipped.
 fn is_pair(pair: &str) -> bool {
     let escapes = pair.split('%').skip(1);
     let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     !pair.contains(';') && escapes.into_iter().all(is_escape)
 }
 
-/// As Kubernetes reads it: anything but `false` and `0` is true, nothing at all too.
+/// As Kubernetes parses it: anything but `false` and `0` is true, also the empty string.
 fn boolean(value: &str) -> bool {
     !matches!(value.to_ascii_lowercase().as_str(), "false" | "0")
 }
 
-/// What Go's own parser takes for true.
+/// The strings that Go's `strconv.ParseBool` parses as true.
 fn go_boolean(value: &str) -> bool {
     matches!(value, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }

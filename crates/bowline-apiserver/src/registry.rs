@@ -1,4 +1,4 @@
-//! Which resources there are. Custom ones come and go, so readers take a snapshot.
+//! The served resources. Custom ones are added and removed, so readers take a snapshot.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ pub(crate) struct Resources {
 
 #[derive(Clone, Default)]
 pub(crate) struct Group {
-    /// The preferred one first.
+    /// Versions, the preferred one first.
     pub(crate) versions: Vec<Version>,
 }
 
 #[derive(Clone)]
 pub(crate) struct Version {
     pub(crate) version: String,
-    /// By plural name.
+    /// Resources by plural name.
     pub(crate) resources: BTreeMap<String, Arc<Resource>>,
 }
 
@@ -41,7 +41,7 @@ impl Registry {
         self.current.read().unwrap_or_else(PoisonError::into_inner).find(group, version, resource).cloned()
     }
 
-    /// Changes the resources; readers see all of it or nothing.
+    /// Changes the resources; the change is atomic for readers.
     pub(crate) fn update(&self, change: impl FnOnce(&mut Resources)) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         change(Arc::make_mut(&mut current));
@@ -61,7 +61,7 @@ impl Resources {
         self.groups.get(group)
     }
 
-    /// In the order of their names, the core group first.
+    /// Groups by name, the core group first.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &Group)> {
         self.groups.iter().map(|(name, group)| (name.as_str(), group))
     }
@@ -105,7 +105,7 @@ impl Resources {
         }
     }
 
-    /// Removes a custom resource in all versions; versions and groups that are then empty go, too.
+    /// Removes a custom resource in all versions, and the versions and groups that are then empty.
     pub(crate) fn remove_custom(&mut self, group: &str, plural: &str) {
         let Some(known) = self.groups.get_mut(group) else { return };
         for version in &mut known.versions {

@@ -1,9 +1,9 @@
-//! What a request asks for: its path and method, taken apart. Knows nothing of which resources there are.
+//! The path and method of a request, parsed. It does not know which resources exist.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
 
-/// Where a path leads.
+/// Target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `/healthz`, `/livez`, `/readyz`, and one check below them.
@@ -24,7 +24,7 @@ pub(crate) enum Target {
         group: String,
         version: String,
     },
-    /// A resource, its objects and what is below them.
+    /// A resource, its objects and subresources.
     Resource(ResourcePath),
     /// `/`
     Root,
@@ -47,17 +47,17 @@ pub(crate) struct ResourcePath {
     pub(crate) resource: String,
     pub(crate) name: Option<String>,
     pub(crate) subresource: Option<String>,
-    /// Whether the path has more parts than any resource has, or empty ones.
+    /// Whether the path has more segments than any resource, or empty ones.
     pub(crate) overlong: bool,
-    /// Whether it is one of the old `/watch/` paths.
+    /// Whether it is one of the deprecated `/watch/` paths.
     pub(crate) watch: bool,
 }
 
-/// What is to be done.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Verb {
-    /// `GET` of an object, or of what is no resource.
+    /// `GET` of an object, or of a path without a resource.
     Get,
     /// `GET` of a collection.
     List,
@@ -73,12 +73,12 @@ pub enum Verb {
     Delete,
     /// `DELETE` of a collection.
     DeleteCollection,
-    /// Any other method. Nothing answers to it.
+    /// Any other method, which is not supported.
     Other,
 }
 
 impl Verb {
-    /// As RBAC and discovery call it.
+    /// Name in RBAC and discovery.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ impl Verb {
         }
     }
 
-    /// Of a request to a resource; `None` for a method that Kubernetes does not know.
+    /// Verb of a resource request; `None` for a method that Kubernetes does not know.
     pub(crate) fn of(method: &Method, path: &ResourcePath, watch: bool) -> Option<Self> {
         let one = path.name.is_some();
         Some(match *method {
@@ -112,7 +112,7 @@ impl Verb {
         })
     }
 
-    /// Of a request that is not about a resource, or asks of one what it never has.
+    /// Verb of a request without a resource, or with a method that resources never support.
     pub(crate) fn of_method(method: &Method) -> Self {
         match *method {
             Method::GET | Method::HEAD => Self::Get,
@@ -134,10 +134,10 @@ impl Target {
     }
 
     pub(crate) fn of(path: &str) -> Self {
-        // A slash is one, however it is written.
+        // An encoded slash separates as well.
         let Ok(path) = percent_decode_str(path).decode_utf8() else { return Self::Nowhere };
         let path = path.strip_prefix('/').unwrap_or(&path);
-        // `/healthz/` is no `/healthz`, but all others are the same with a slash at the end.
+        // `/healthz/` differs from `/healthz`; all other paths ignore a slash at the end.
         let exact = matches!(path, "healthz/" | "livez/" | "readyz/");
         let parts: Vec<&str> = if exact { path } else { path.trim_end_matches('/') }.split('/').collect();
         match parts.as_slice() {
@@ -171,7 +171,7 @@ impl Target {
             ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
             rest => (false, rest),
         };
-        // A namespace has few subresources; all other words behind its name are resources in it.
+        // A namespace has few subresources; all other words after its name are resources in it.
         let (namespace, rest) = match rest {
             ["namespaces", _, "status" | "finalize"] => (None, rest),
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => {

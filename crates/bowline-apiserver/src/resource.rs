@@ -1,4 +1,4 @@
-//! One resource in one version: its names, where it is stored, and what is special about its kind.
+//! One resource in one version: its names, its place in storage, and the rules of its kind.
 
 use std::borrow::Cow;
 use std::sync::MutexGuard;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::admission::Admission;
 use crate::request::Verb;
 
-/// One resource in one version. Immutable: a change of a custom resource makes a new one.
+/// One resource in one version. Immutable: a change of its CRD creates a new one.
 pub(crate) struct Resource {
     pub(crate) gvk: GroupVersionKind,
     pub(crate) names: Names,
@@ -19,14 +19,14 @@ pub(crate) struct Resource {
     pub(crate) table: TableId,
     pub(crate) verbs: Vec<Verb>,
     pub(crate) subresources: Vec<Subresource>,
-    pub(crate) behaviour: Box<dyn Behaviour>,
-    /// The schema of a custom resource, as it was written.
+    pub(crate) behaviour: Box<dyn ResourceStrategy>,
+    /// The schema of a custom resource, as written in its CRD.
     pub(crate) schema_text: Option<String>,
-    /// What is put in front of a stored body instead of its opening brace.
+    /// The text that replaces the opening brace of a stored body.
     pub(crate) head: Bytes,
 }
 
-/// What a resource is called.
+/// Names of a resource.
 #[expect(clippy::struct_field_names, reason = "Kubernetes calls them so")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names {
@@ -37,25 +37,25 @@ pub(crate) struct Names {
     pub(crate) categories: Vec<String>,
 }
 
-/// What is below an object.
+/// A subresource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subresource {
     pub(crate) name: String,
-    /// Of the objects that are read and written there; that of the resource itself for `status`.
+    /// Kind of the objects that are read and written there; for `status`, the resource's own.
     pub(crate) gvk: GroupVersionKind,
     pub(crate) verbs: Vec<Verb>,
 }
 
-/// Where the numbers of a `scale` subresource stand in an object, as JSON pointers.
+/// Positions of the numbers of a `scale` subresource in an object, as JSON pointers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) spec_replicas: String,
     pub(crate) status_replicas: String,
-    /// A text, or a label selector object.
+    /// A string, or a label selector object.
     pub(crate) selector: Option<String>,
 }
 
-/// How `metadata.generation` moves.
+/// Rule by which `metadata.generation` grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// The server sets none.
@@ -74,9 +74,9 @@ pub(crate) enum Generation {
     AllButMetadata,
 }
 
-/// Which part of an object a write is about.
+/// The part of an object that a write is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum WriteTarget {
     Main,
     Status,
     /// The conditions of a certificate signing request.
@@ -89,7 +89,7 @@ pub(crate) enum Part {
     Binding,
 }
 
-/// How unknown and repeated fields of a request are taken.
+/// Treatment of unknown and duplicate fields of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
@@ -97,17 +97,17 @@ pub(crate) enum FieldValidation {
     Strict,
 }
 
-/// What is special about a kind. Everything here is a function of its arguments; what all kinds have in common is
-/// done before or after.
-pub(crate) trait Behaviour: Send + Sync {
-    /// Makes of a value that a client sent one that may be stored: what the kind does not know is removed, and told;
-    /// what has the wrong type is an error.
+/// The rules of a kind. Every method is a function of its arguments; the rules common to all kinds apply before or
+/// after.
+pub(crate) trait ResourceStrategy: Send + Sync {
+    /// Converts a value from a client to one that can be stored. Unknown fields are removed and reported; a wrong type
+    /// is an error.
     fn normalise(&self, object: Value, unknown: &mut Vec<String>) -> Result<Value, Status>;
 
     /// Sets defaults.
     fn default(&self, object: &mut Value);
 
-    /// A stored object in the version of this resource, as this version's schema wants it now.
+    /// Converts a stored object to the version of this resource, by this version's current schema.
     #[expect(
         clippy::wrong_self_convention,
         reason = "it is the way from there, and `to_storage` the way back"
@@ -131,69 +131,67 @@ pub(crate) trait Behaviour: Send + Sync {
         false
     }
 
-    /// What admission plugins and allocators make of an object that is to be stored, before anything else looks at it.
-    /// `old` is what is stored now.
+    /// Mutating admission and allocation of an object, before any other step. `old` is the stored object.
     fn admit(
         &self,
         _admission: &Admission<'_>,
-        _part: Part,
+        _part: WriteTarget,
         _new: &mut Value,
         _old: Option<&Value>,
     ) -> Result<(), Status> {
         Ok(())
     }
 
-    /// What admission plugins say about an object that is right otherwise.
-    fn review(
+    /// Validating admission of a valid object.
+    fn validate_admission(
         &self,
         _admission: &Admission<'_>,
-        _part: Part,
+        _part: WriteTarget,
         _new: &Value,
         _old: Option<&Value>,
     ) -> Result<(), Status> {
         Ok(())
     }
 
-    /// The group that errors name, if it is not the resource's own.
+    /// The group in error messages, if it is not the resource's own.
     fn group_of_errors(&self) -> Option<&str> {
         None
     }
 
-    /// Held while an object of the kind is written, if its objects share something of which each has a part of its
-    /// own: what is free is only known as long as nobody else takes it.
-    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+    /// A lock for writes of the kind, if its objects allocate from a shared range. Default: none.
+    fn write_lock(&self) -> Option<MutexGuard<'_, ()>> {
         None
     }
 
-    /// Before an object is created: what clients may not set is removed.
+    /// Before an object is created: removes fields that clients may not set.
     fn prepare_create(&self, _object: &mut Value) {}
 
-    /// Before an object is updated: what this part may not change is as before.
-    fn prepare_update(&self, _part: Part, _new: &mut Value, _old: &Value) {}
+    /// Before an object is updated: restores fields that this part may not change.
+    fn prepare_update(&self, _part: WriteTarget, _new: &mut Value, _old: &Value) {}
 
     fn name_validator(&self) -> NameValidator;
 
     fn validate(&self, object: &Value) -> Vec<FieldError>;
 
-    fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError>;
+    fn validate_update(&self, part: WriteTarget, new: &Value, old: &Value) -> Vec<FieldError>;
 
     fn generation(&self) -> Generation;
 
-    /// The fields that a selector may name beside name and namespace, with their values.
+    /// The fields that a selector may use beside name and namespace, with their values.
     fn fields(&self, object: &Value) -> Vec<(String, String)>;
 
     /// Their names.
     fn field_names(&self) -> Vec<String>;
 
-    /// The field that a selector means, by the name that [`Behaviour::fields`] gives it. An error is what somebody is
-    /// told who selects by what is no such field.
+    /// The selectable field for a name in a selector, by the name that [`ResourceStrategy::fields`] gives it, or the error for
+    /// an unknown one.
     fn field_named(&self, asked: &str) -> Result<String, String> {
         let is_known = matches!(asked, "metadata.name" | "metadata.namespace")
             || self.field_names().iter().any(|known| known == asked);
         if is_known { Ok(asked.to_owned()) } else { Err(format!("field label not supported: {asked}")) }
     }
 
-    /// What an object is that nothing was ever written into.
+    /// An empty object.
     fn blank(&self) -> Value {
         Value::Object(serde_json::Map::new())
     }
@@ -211,61 +209,61 @@ pub(crate) trait Behaviour: Send + Sync {
         false
     }
 
-    /// For how long an object stays when it is deleted with these many seconds asked for. `None`: the kind knows no
-    /// grace; objects of one that does are marked before they go, even if that is at once.
+    /// Seconds that a deleted object stays, for a requested grace period. `None`: the kind has no grace period. Kinds
+    /// that have one mark objects before they delete them, even with zero seconds.
     fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// Where the numbers of the `scale` subresource stand, if there is one.
+    /// Positions of the numbers of the `scale` subresource, if there is one.
     fn scale(&self) -> Option<Scale> {
         None
     }
 
-    /// Whether new objects may be made now.
+    /// Refuses new objects, for example while the kind is being deleted.
     fn check_create(&self, _name: &str) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Whether finalizers without a domain must be those that Kubernetes knows.
+    /// Whether finalizers without a domain must be Kubernetes' own.
     fn wants_qualified_finalizers(&self) -> bool {
         false
     }
 
-    /// Whether a first delete only marks an object, whatever keeps it.
+    /// Whether a first delete only marks an object, whether or not anything blocks its deletion.
     fn terminates(&self) -> bool {
         false
     }
 
-    /// Whether something that does not stand in the metadata keeps an object that is to go.
+    /// Whether something outside the metadata blocks the deletion of an object.
     fn is_held(&self, _object: &Value) -> bool {
         false
     }
 
-    /// Whether the kind itself is to go.
+    /// Whether the kind itself is being deleted.
     fn is_terminating(&self) -> bool {
         false
     }
 
-    /// Whether the fields that objects are selected by are those that were kept when they were stored.
+    /// Whether the selectable fields are those that were computed when the object was stored.
     fn fields_are_kept(&self) -> bool {
         true
     }
 
-    /// What keeps every object of the kind from going at once.
+    /// The finalizer of every object of the kind. Default: none.
     fn cleanup_finalizer(&self) -> Option<&'static str> {
         None
     }
 
-    /// Objects that may not be deleted at all.
+    /// Refuses an object that must never be deleted.
     fn check_delete(&self, _name: &str) -> Result<(), Status> {
         Ok(())
     }
 
-    /// When an object is marked as to be deleted.
+    /// Called when an object is marked for deletion.
     fn prepare_delete(&self, _object: &mut Value) {}
 
-    /// What a client should be told about an object.
+    /// Warnings about an object.
     fn warnings(&self, _object: &Value) -> Vec<String> {
         Vec::new()
     }
@@ -291,7 +289,7 @@ impl Resource {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// A stored object, to be worked on.
+    /// Decodes a stored object.
     pub(crate) fn decode(&self, body: &[u8]) -> Result<Value, Status> {
         let object = serde_json::from_slice(body).map_err(|error| {
             Status::internal(format!("a stored {} cannot be read: {error}", self.gvk.kind))
@@ -309,12 +307,12 @@ impl Resource {
                 crate::object::strip_kind(&mut object);
                 Cow::Owned(object.to_string().split_off(1).into_bytes())
             }
-            // Bytes that were stored by this server can be read by it.
+            // This server wrote the stored bytes, so it can decode them.
             Err(_) => Cow::Borrowed(&body[1..]),
         }
     }
 
-    /// What stands in front of a body of this kind.
+    /// The start of a body of this kind.
     pub(crate) fn head(kind: &str, api_version: &str) -> Bytes {
         let (kind, api_version) = (Value::from(kind), Value::from(api_version));
         Bytes::from(format!(r#"{{"kind":{kind},"apiVersion":{api_version},"#))

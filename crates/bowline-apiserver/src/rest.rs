@@ -1,4 +1,4 @@
-//! From a request to a resource to its answer: which verb is done by whom.
+//! Dispatch of a resource request: the handler of each verb.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use serde_json::Value;
 use crate::authentication::User;
 use crate::decode;
 use crate::delete::{self, DeleteOptions};
-use crate::hooks::Call;
+use crate::hooks::{Hook, RequestInfo};
 use crate::negotiate;
 use crate::object::{self, meta_str};
 use crate::patch::Patch;
 use crate::query::Query;
-use crate::read::{self, Rendering};
+use crate::read::{self, ResponseEncoder};
 use crate::request::{ResourcePath, Verb};
-use crate::resource::{Part, Resource};
-use crate::server::{Answer, Inner, method_not_allowed};
+use crate::resource::{Resource, WriteTarget};
+use crate::server::{ApiResponse, Inner, method_not_allowed};
 use crate::write::{self, Change, Outcome, Write};
 use crate::{custom, subresource, watch};
 
 /// One request to a resource.
-pub(crate) struct Exchange<'a> {
+pub(crate) struct ResourceRequest<'a> {
     pub(crate) inner: &'a Inner,
-    pub(crate) call: &'a Arc<Call>,
+    pub(crate) call: &'a Arc<RequestInfo>,
     pub(crate) user: &'a User,
     pub(crate) resource: Arc<Resource>,
     pub(crate) namespace: Option<&'a str>,
@@ -34,23 +34,23 @@ pub(crate) struct Exchange<'a> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: &'a Query,
     pub(crate) body: &'a Bytes,
-    /// Whether it has written anything, whatever it is answered.
+    /// Whether it has written anything, whatever its response.
     committed: Cell<bool>,
 }
 
-/// The answer, and whether something was written: what fails halfway has.
+/// The response, and whether anything was written. A request that fails halfway may have written.
 pub(crate) fn answer(
     inner: &Inner,
-    call: &Arc<Call>,
+    call: &Arc<RequestInfo>,
     user: &User,
     path: &ResourcePath,
     headers: &HeaderMap,
     query: &Query,
     body: &Bytes,
-) -> (Result<Answer, Status>, bool) {
+) -> (Result<ApiResponse, Status>, bool) {
     match find(inner, call, path) {
         Ok(Some(resource)) => {
-            let exchange = Exchange {
+            let exchange = ResourceRequest {
                 inner,
                 call,
                 user,
@@ -68,15 +68,15 @@ pub(crate) fn answer(
             };
             (answer, exchange.committed.get())
         }
-        Ok(None) => (Ok(Answer::no_page()), false),
+        Ok(None) => (Ok(ApiResponse::no_page()), false),
         Err(status) => (Err(status), false),
     }
 }
 
-/// What a path leads to; `None` where nobody feels responsible.
-fn find(inner: &Inner, call: &Call, path: &ResourcePath) -> Result<Option<Arc<Resource>>, Status> {
+/// The resource of a path, or `None` if no resource serves it.
+fn find(inner: &Inner, call: &RequestInfo, path: &ResourcePath) -> Result<Option<Arc<Resource>>, Status> {
     let Some(resource) = inner.registry.find(&path.group, &path.version, &path.resource) else {
-        // Nobody feels responsible for what nobody has defined.
+        // Only built-in groups are known to have no other resource.
         let is_built_in = inner.registry.resources().is_built_in(&path.group);
         return if is_built_in { Err(Status::no_such_path()) } else { Ok(None) };
     };
@@ -86,7 +86,7 @@ fn find(inner: &Inner, call: &Call, path: &ResourcePath) -> Result<Option<Arc<Re
     if path.watch && path.subresource.is_some() {
         return Err(Status::no_such_path());
     }
-    // Namespaced objects are only below their namespaces, others never are.
+    // Namespaced objects exist only below their namespaces; cluster-scoped ones never do.
     let fits = match (resource.namespaced, &path.namespace, &path.name) {
         (true, None, None) => matches!(call.verb, Verb::List | Verb::Watch),
         (namespaced, namespace, _) => namespaced == namespace.is_some(),
@@ -98,7 +98,7 @@ fn find(inner: &Inner, call: &Call, path: &ResourcePath) -> Result<Option<Arc<Re
     Ok(Some(resource))
 }
 
-/// Built-in kinds know no `HEAD`; to custom ones it is a `GET`.
+/// Built-in kinds do not support `HEAD`; for custom ones it is a `GET`.
 pub(crate) fn check_head(inner: &Inner, path: &ResourcePath) -> Result<(), Status> {
     let resource = inner.registry.find(&path.group, &path.version, &path.resource);
     if resource.is_some_and(|resource| !resource.behaviour.items_have_kind()) {
@@ -107,8 +107,8 @@ pub(crate) fn check_head(inner: &Inner, path: &ResourcePath) -> Result<(), Statu
     Ok(())
 }
 
-impl Exchange<'_> {
-    fn main(&self) -> Result<Answer, Status> {
+impl ResourceRequest<'_> {
+    fn main(&self) -> Result<ApiResponse, Status> {
         let verb = self.call.verb;
         if !self.resource.verbs.contains(&verb) {
             return Err(method_not_allowed());
@@ -118,37 +118,50 @@ impl Exchange<'_> {
             (Verb::List, None) => self.list(),
             (Verb::Watch, _) => self.watch(),
             (Verb::Create, None) => self.create(),
-            (Verb::Update, Some(name)) => self.update(name, Part::Main),
-            (Verb::Patch, Some(name)) => self.patch(name, Part::Main),
+            (Verb::Update, Some(name)) => self.update(name, WriteTarget::Main),
+            (Verb::Patch, Some(name)) => self.patch(name, WriteTarget::Main),
             (Verb::Delete, Some(name)) => self.delete(name),
             (Verb::DeleteCollection, None) => self.delete_collection(),
             _ => Err(method_not_allowed()),
         }
     }
 
-    pub(crate) fn rendering(&self) -> Result<Rendering, Status> {
+    pub(crate) fn rendering(&self) -> Result<ResponseEncoder, Status> {
         let is_custom = self.resource.behaviour.items_have_kind();
-        Ok(Rendering { resource: self.resource.clone(), form: negotiate::form(self.headers, is_custom)? })
+        Ok(ResponseEncoder {
+            resource: self.resource.clone(),
+            form: negotiate::form(self.headers, is_custom)?,
+        })
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<Answer, Status> {
+    pub(crate) fn get(&self, name: &str) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
         let key = object::key(self.namespace, name);
         let record = read::get(&self.inner.store, &self.resource, &key, self.query)?;
         rendering.check_form(false)?;
-        Ok(Answer::bytes(200, rendering.object(&record.body)))
+        Ok(ApiResponse::bytes(200, rendering.object(&record.body)))
     }
 
-    fn list(&self) -> Result<Answer, Status> {
+    fn list(&self) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
-        read::list(&self.inner.store, &rendering, self.namespace, self.query).map(Answer::stream)
+        read::list(&self.inner.store, &rendering, self.namespace, self.query).map(ApiResponse::stream)
     }
 
-    fn watch(&self) -> Result<Answer, Status> {
+    fn watch(&self) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
-        let (call, hook) = (self.call.clone(), self.inner.hook.clone());
+        let (call, hook) = (self.call.clone(), self.frame_hook());
         watch::watch(&self.inner.store, rendering, self.namespace, self.query, &self.inner.clock, call, hook)
-            .map(Answer::stream)
+            .map(ApiResponse::stream)
+    }
+
+    /// The hook for the frames of a watch.
+    fn frame_hook(&self) -> Option<Arc<dyn Hook>> {
+        let hook = self.inner.hook.clone();
+        #[cfg(feature = "faults")]
+        if let Some(faults) = &self.inner.faults {
+            return Some(crate::faults::frame_hook(faults, hook, self.query, &self.resource.gvk.kind));
+        }
+        hook
     }
 
     pub(crate) fn write(&self, options: &str) -> Result<Write<'_>, Status> {
@@ -165,7 +178,7 @@ impl Exchange<'_> {
         }
     }
 
-    fn create(&self) -> Result<Answer, Status> {
+    fn create(&self) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("CreateOptions")?;
         negotiate::check_json(self.headers)?;
@@ -181,12 +194,12 @@ impl Exchange<'_> {
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    pub(crate) fn update(&self, name: &str, part: Part) -> Result<Answer, Status> {
+    pub(crate) fn update(&self, name: &str, part: WriteTarget) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("UpdateOptions")?;
         negotiate::check_json(self.headers)?;
         let decoded = decode::object(&self.resource, self.body)?;
-        let creates = part == Part::Main && self.resource.behaviour.allows_create_on_update();
+        let creates = part == WriteTarget::Main && self.resource.behaviour.allows_create_on_update();
         let key = object::key(self.namespace, name);
         if creates && self.inner.store.get(self.resource.table, &key).is_none() {
             write::check_name(&decoded.object, name)?;
@@ -196,7 +209,7 @@ impl Exchange<'_> {
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    pub(crate) fn patch(&self, name: &str, part: Part) -> Result<Answer, Status> {
+    pub(crate) fn patch(&self, name: &str, part: WriteTarget) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
         let mut write = self.write("PatchOptions")?;
         let patch = Patch::parse(self)?;
@@ -205,7 +218,7 @@ impl Exchange<'_> {
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    fn delete(&self, name: &str) -> Result<Answer, Status> {
+    fn delete(&self, name: &str) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
         let options = DeleteOptions::of(self.body, self.query)?;
         let mut write = self.write_with(options.dry_run());
@@ -214,7 +227,7 @@ impl Exchange<'_> {
         Ok(self.finish(&rendering, outcome, write.warnings))
     }
 
-    fn delete_collection(&self) -> Result<Answer, Status> {
+    fn delete_collection(&self) -> Result<ApiResponse, Status> {
         let rendering = self.rendering()?;
         if let Some(error) = &self.query.list_error {
             return Err(error.clone());
@@ -227,16 +240,16 @@ impl Exchange<'_> {
             write.namespace = namespace;
             match self.delete_by(&mut write, name, &options) {
                 Ok(outcome) => custom::committed(self.inner, &self.resource, &outcome),
-                // Somebody else was faster: all the same to the client.
+                // Another client deleted it first: the result is the same.
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),
             }
         }
-        // What a client gets to see is what was there.
-        Ok(Answer::stream(selected.into_body(rendering)))
+        // The response has the objects in their state before.
+        Ok(ApiResponse::stream(selected.into_body(rendering)))
     }
 
-    /// Deletes an object, and remembers what was written even if the object could not be deleted.
+    /// Deletes an object, and records a write even if the object could not be deleted.
     pub(crate) fn delete_by(
         &self,
         write: &mut Write<'_>,
@@ -246,36 +259,41 @@ impl Exchange<'_> {
         write.delete_noting(name, options, &self.committed)
     }
 
-    /// Remembers that something was written, if it was.
+    /// Records whether there was a write.
     pub(crate) fn note(&self, outcome: &Outcome) {
         outcome.note(&self.committed);
     }
 
-    /// What a client gets to see of a write.
-    pub(crate) fn finish(&self, rendering: &Rendering, outcome: Outcome, warnings: Vec<String>) -> Answer {
+    /// The response to a write.
+    pub(crate) fn finish(
+        &self,
+        rendering: &ResponseEncoder,
+        outcome: Outcome,
+        warnings: Vec<String>,
+    ) -> ApiResponse {
         self.note(&outcome);
         custom::committed(self.inner, &self.resource, &outcome);
         let mut answer = match outcome {
             Outcome::Stored { record, created, .. } => {
-                Answer::bytes(if created { 201 } else { 200 }, rendering.object(&record.body))
+                ApiResponse::bytes(if created { 201 } else { 200 }, rendering.object(&record.body))
             }
             Outcome::Deleted { object } | Outcome::DryDeleted { object }
                 if self.call.verb == Verb::Delete && !self.resource.behaviour.returns_deleted() =>
             {
-                Answer::status(&delete::deleted_status(&self.resource, &object))
+                ApiResponse::status(&delete::deleted_status(&self.resource, &object))
             }
             Outcome::Deleted { object } | Outcome::DryDeleted { object } => {
-                Answer::bytes(200, self.render(rendering, object))
+                ApiResponse::bytes(200, self.render(rendering, object))
             }
-            Outcome::Dry { object, created } => {
-                Answer::bytes(if created { 201 } else { 200 }, self.render(rendering, object))
+            Outcome::DryRun { object, created } => {
+                ApiResponse::bytes(if created { 201 } else { 200 }, self.render(rendering, object))
             }
         };
         answer.warnings = warnings;
         answer
     }
 
-    fn render(&self, rendering: &Rendering, mut object: Value) -> Bytes {
+    fn render(&self, rendering: &ResponseEncoder, mut object: Value) -> Bytes {
         if rendering.form.is_metadata() {
             return rendering.object(&Bytes::from(object.to_string()));
         }
@@ -283,7 +301,7 @@ impl Exchange<'_> {
         Bytes::from(object.to_string())
     }
 
-    /// New objects need a namespace that is there and is to stay.
+    /// New objects need an existing namespace that is not being deleted.
     fn check_namespace(&self, name: &str) -> Result<(), Status> {
         let Some(namespace) = self.namespace else { return Ok(()) };
         let namespaces = GroupResource::new("", "namespaces");
@@ -317,7 +335,7 @@ impl Outcome {
     pub(crate) fn is_commit(&self) -> bool {
         match self {
             Self::Stored { changed, .. } => *changed,
-            Self::Dry { .. } | Self::DryDeleted { .. } => false,
+            Self::DryRun { .. } | Self::DryDeleted { .. } => false,
             Self::Deleted { .. } => true,
         }
     }
@@ -333,7 +351,7 @@ impl Outcome {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Stored { record, .. } => object::split_key(&record.key).1,
-            Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
+            Self::DryRun { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
                 meta_str(object, "name")
             }
         }
@@ -342,7 +360,9 @@ impl Outcome {
     pub(crate) fn into_object(self, resource: &Resource) -> Result<Value, Status> {
         match self {
             Self::Stored { record, .. } => resource.decode(&record.body),
-            Self::Dry { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => Ok(object),
+            Self::DryRun { object, .. } | Self::Deleted { object } | Self::DryDeleted { object } => {
+                Ok(object)
+            }
         }
     }
 }

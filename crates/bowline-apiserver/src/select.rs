@@ -1,4 +1,4 @@
-//! Which objects a client wants to see.
+//! Selectors of requests.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::object::{self, Meta};
 use crate::query::Query;
 use crate::resource::Resource;
 
-/// The selectors of one request, as they can be read without knowing the kind.
+/// The selectors of one request, parsed without knowledge of the kind.
 pub(crate) struct Selectors {
     labels: LabelSelector,
     fields: FieldSelector,
@@ -19,9 +19,9 @@ pub(crate) struct Selectors {
 pub(crate) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
-    /// What the fields of the selector are called where the objects' fields are kept.
+    /// Names of the selector's fields, as requested and as stored beside the objects.
     names: Vec<(String, String)>,
-    /// Whose fields have to be looked up in the objects, because what was kept of them may be of another time.
+    /// Strategy whose fields are computed from the objects, because the stored ones may be outdated.
     read_from: Option<Arc<Resource>>,
 }
 
@@ -34,7 +34,7 @@ impl Selectors {
         Ok(Self { labels, fields })
     }
 
-    /// Selects one object by its name; whatever else is selected must agree.
+    /// Selects one object by its name; other selectors must match as well.
     pub(crate) fn only(&mut self, name: &str) -> Result<(), Status> {
         if self.fields.is_everything() {
             let field = "metadata.name".to_owned();
@@ -48,7 +48,7 @@ impl Selectors {
         Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"))
     }
 
-    /// What they select of a kind.
+    /// The selection of objects of a kind.
     pub(crate) fn of(self, resource: &Arc<Resource>) -> Result<Selection, Status> {
         let Self { labels, fields } = self;
         let mut names = Vec::new();

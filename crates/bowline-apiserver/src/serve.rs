@@ -1,9 +1,10 @@
-//! The server on a socket: TLS, who is let in, how many at once, and how it ends.
+//! The server on a socket: TLS, authentication, connection limits, and shutdown.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ use tokio_rustls::TlsAcceptor;
 use crate::authentication::{Authenticator, Token};
 use crate::certificates::Certificates;
 use crate::connection::{Connection, Limits};
+use crate::connections::Connections;
 use crate::kubeconfig::Kubeconfig;
 use crate::server::ApiServer;
-use crate::silence::Silent;
 
-/// How long the server waits when the system has no more sockets to give.
+/// Pause when the system has no more sockets.
 const EXHAUSTED: Duration = Duration::from_millis(50);
 
-/// How a server is to be on a socket.
+/// Options of a server on a socket.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "options do nothing until something is served with them"]
 pub struct ServeOptions {
@@ -37,78 +38,81 @@ impl Default for ServeOptions {
 }
 
 impl ServeOptions {
-    /// How many connections there may be at once: 4096, by default. One more has to wait, and the oldest that has made
-    /// no request yet is closed for it.
+    /// Maximum number of connections. Default: 4096. For one more, the longest idle connection is closed, an anonymous
+    /// one first; while none is idle, the new one waits. A quarter is reserved for authenticated clients.
     pub fn max_connections(mut self, connections: NonZeroUsize) -> Self {
         self.max_connections = connections;
         self
     }
 
-    /// How long a new connection may take until its first request, handshake included: 10 s, by default.
-    pub fn first_request(mut self, limit: Duration) -> Self {
+    /// Maximum time of a new connection until its first request, handshake included. Default: 10 s.
+    pub fn first_request_timeout(mut self, limit: Duration) -> Self {
         self.limits.first_request = limit;
         self
     }
 
-    /// How long a connection of HTTP/1.1 may be idle between two requests, and take for the headers of one: 90 s, by
-    /// default. One of HTTP/2 is asked for a sign of life when it is idle for a third of this.
-    pub fn idle(mut self, limit: Duration) -> Self {
+    /// Maximum idle time of an HTTP/1.1 connection between two requests, and maximum time for the headers of one.
+    /// Default: 90 s. An HTTP/2 connection gets a ping after a third of this.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.limits.idle = limit;
         self
     }
 
-    /// How long a client may refuse to take what is sent to it, before its connection is closed: 60 s, by default.
+    /// Maximum time that a client may refuse to read, before its connection is closed. Default: 60 s.
     pub fn stalled(mut self, limit: Duration) -> Self {
         self.limits.stalled = limit;
         self
     }
 }
 
-/// Why a server cannot be on a socket.
+/// Reason why a server cannot be served on a socket.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The listener does not know where it listens.
-    #[error("the address of the listener cannot be told: {0}")]
+    /// The listener does not know its address.
+    #[error("cannot get the address of the listener: {0}")]
     Address(#[source] io::Error),
-    /// No certificates.
-    #[error("the server's certificates cannot be made: {0}")]
+    /// Certificates cannot be generated.
+    #[error("cannot generate the server's certificates: {0}")]
     Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A token cannot be generated.
+    #[error("cannot generate the server's token: the system provides no randomness")]
+    Randomness,
 }
 
-/// A server on a socket. When it is dropped, all connections are cut; see [`shutdown`](Serving::shutdown) for a gentler
-/// way.
+/// A server on a socket. Dropping it cuts all connections; [`stop`](ServerHandle::stop) ends them gracefully.
 #[must_use = "the server is gone when this is dropped"]
-pub struct Serving {
+pub struct ServerHandle {
     address: SocketAddr,
     kubeconfig: Kubeconfig,
-    /// Has one task, the one that takes connections. Its cancellation is what the connections look at.
+    /// Scope of one task, which accepts connections. Connections watch its cancellation.
     listening: Scope,
     connections: Scope,
 }
 
 impl ApiServer {
-    /// Serves on a socket as well: HTTP/1.1 and HTTP/2 over TLS, with an authority, certificates and a token made for it.
+    /// Serves on a socket as well: HTTP/1.1 and HTTP/2 over TLS, with its own generated authority, certificates and
+    /// token.
     ///
-    /// Everybody has to say who they are there, by the administrator's certificate or token, both in the
-    /// [`Kubeconfig`]; somebody who does not sees health and version only.
+    /// Clients authenticate by the administrator's certificate or token, both in the [`Kubeconfig`]. Anonymous clients
+    /// have access to health and version only.
     ///
     /// # Errors
     /// [`ServeError`]
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn serve(&self, listener: TcpListener, options: ServeOptions) -> Result<Serving, ServeError> {
+    pub fn serve(&self, listener: TcpListener, options: ServeOptions) -> Result<ServerHandle, ServeError> {
         let address = listener.local_addr().map_err(ServeError::Address)?;
         let clock = &self.inner.clock;
-        let certificates = Certificates::make(address.ip(), clock.wall())
+        let certificates = Certificates::make(address.ip(), clock.system_time())
             .map_err(|error| ServeError::Certificates(error.into()))?;
-        let token = Token::draw(clock.rng());
+        let token = Token::draw().map_err(|_| ServeError::Randomness)?;
         let kubeconfig = Kubeconfig::new(address, &certificates, token.clone());
         let (listening, connections) = (clock.scope("apiserver"), clock.scope("apiserver-connections"));
-        let door = Door {
+        let door = Acceptor {
             permits: Arc::new(Semaphore::new(options.max_connections.get().min(Semaphore::MAX_PERMITS))),
-            silent: Arc::default(),
+            places: Connections::new(options.max_connections.get()),
             connection: Arc::new(Connection {
                 server: self.clone(),
                 authenticator: Authenticator::new(token),
@@ -121,57 +125,57 @@ impl ApiServer {
         };
         listening.spawn("listener", door.open(listener));
         tracing::debug!(%address, "serving");
-        Ok(Serving { address, kubeconfig, listening, connections })
+        Ok(ServerHandle { address, kubeconfig, listening, connections })
     }
 }
 
-impl Serving {
-    /// Where it listens.
+impl ServerHandle {
+    /// Address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What a client needs.
+    /// Address and credentials for a client.
     #[must_use]
     pub fn kubeconfig(&self) -> &Kubeconfig {
         &self.kubeconfig
     }
 
-    /// How many connections there are.
+    /// Number of connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.running()
     }
 
-    /// Stops: takes no more connections and requests, ends watches, and waits for requests that are being answered, but
-    /// no longer than `limit`; what is left then is cut. Whether nothing was left.
-    pub async fn shutdown(self, limit: Duration) -> bool {
+    /// Stops: refuses connections and requests, ends watches, and waits up to `limit` for requests in progress; the
+    /// rest is cut. Returns whether all ended in time.
+    pub async fn stop(self, limit: Duration) -> bool {
         let clock = self.listening.spawner().clock().clone();
         let deadline = clock.now() + limit;
         let listener_ended = self.listening.drain(limit).await.is_clean();
-        let left = deadline.since(clock.now());
-        let connections_ended = clock.timeout(left, self.connections.ended()).await.is_ok();
+        let left = deadline.duration_since(clock.now());
+        let connections_ended = clock.timeout(left, self.connections.wait_ended()).await.is_ok();
         self.connections.abort();
         listener_ended && connections_ended
     }
 }
 
-impl fmt::Debug for Serving {
+impl fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Serving").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-/// Where connections come in.
-struct Door {
+/// The listener and its limits.
+struct Acceptor {
     permits: Arc<Semaphore>,
-    silent: Arc<Silent>,
+    places: Arc<Connections>,
     connection: Arc<Connection>,
     stop: Spawner,
 }
 
-impl Door {
+impl Acceptor {
     async fn open(self, listener: TcpListener) {
         let stop = self.stop.cancellation();
         loop {
@@ -181,7 +185,7 @@ impl Door {
                 entered = self.enter(&listener) => entered,
             };
             let Some((stream, permit)) = entered else { continue };
-            let (connection, place) = (self.connection.clone(), self.silent.enter());
+            let (connection, place) = (self.connection.clone(), self.places.enter());
             self.connection.spawner.spawn("connection", async move {
                 connection.run(stream, place).await;
                 drop(permit);
@@ -195,21 +199,25 @@ impl Door {
             Ok((stream, _)) => stream,
             Err(error) if is_of_one_connection(&error) => return None,
             Err(error) => {
-                tracing::warn!(%error, "no connection can be taken");
-                self.silent.close_oldest();
+                tracing::warn!(%error, "cannot accept connection");
+                self.places.close_one();
                 self.stop.clock().sleep(EXHAUSTED).await;
                 return None;
             }
         };
-        if self.permits.available_permits() == 0 {
-            self.silent.close_oldest();
+        let mut permit = pin!(self.permits.clone().acquire_owned());
+        while self.permits.available_permits() == 0 && !self.places.close_one() {
+            tokio::select! {
+                biased;
+                permit = permit.as_mut() => return Some((stream, permit.ok()?)),
+                () = self.places.rested() => {}
+            }
         }
-        let permit = self.permits.clone().acquire_owned().await.ok()?;
-        Some((stream, permit))
+        Some((stream, permit.await.ok()?))
     }
 }
 
-/// Errors of `accept` that are about the connection that it would have been.
+/// Whether an `accept` error concerns one connection only.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)

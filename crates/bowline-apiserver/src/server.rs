@@ -1,4 +1,4 @@
-//! The server: what it is made of, and the way of a request through it.
+//! The server: its parts, and the path of a request through them.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,40 +8,48 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bowline_clock::{Clock, panic_message};
+use bowline_clock::{Clock, Scope, panic_message};
 use bowline_machinery::Status;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tower_service::Service;
 
 use crate::authentication::User;
 use crate::body::Body;
-use crate::builder::Builder;
-use crate::hooks::{Call, Disconnected, Hook, Verdict};
+use crate::builder::ApiServerBuilder;
+#[cfg(feature = "faults")]
+use crate::faults::Exchange;
+use crate::hooks::{Disconnected, Hook, RequestInfo, Verdict};
 use crate::object::Meta;
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::request::{ResourcePath, Target, Verb};
-use crate::{about, negotiate, rest};
+use crate::{negotiate, non_resource, rest};
 
-/// The most bytes of a request's body.
+/// Maximum bytes of a request's body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// How long a client may take to send it, as long as kube-apiserver lets a request last.
+/// Maximum time for its transmission: kube-apiserver's request timeout.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// So much more than [`MAX_BODY`] is taken and thrown away: a client that is still sending would not read the answer.
+/// Further bytes beyond [`MAX_BODY`] that are read and dropped: a client that is still sending would not read the
+/// response.
 const MAX_DISCARDED: usize = 8 * MAX_BODY;
 
-/// What objects are kept in.
+/// Bodies from this size on are processed on other threads than those that serve requests.
+const LARGE_BODY: usize = 64 * 1024;
+
+/// The object store.
 pub(crate) type Store = bowline_storage::Store<Meta>;
 
 /// The Kubernetes API in process: a [`tower_service::Service`] of HTTP requests. Clones share everything.
 ///
-/// As a service it trusts its caller: whoever holds it is an administrator, unless a request carries a [`User`] in its
-/// extensions. On a [socket](crate::Serving) everybody has to say who they are.
+/// As a service it trusts its caller: in-process requests are the administrator's, unless a request carries a [`User`] in its
+/// extensions. On a [socket](crate::ServerHandle) clients authenticate.
 #[derive(Clone)]
 pub struct ApiServer {
     pub(crate) inner: Arc<Inner>,
@@ -52,20 +60,24 @@ pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) clock: Clock,
     pub(crate) hook: Option<Arc<dyn Hook>>,
+    #[cfg(feature = "faults")]
+    pub(crate) faults: Option<crate::faults::Faults>,
     pub(crate) ready: AtomicBool,
-    /// Held while custom resources come into force or go.
+    /// Writes with long computations.
+    pub(crate) heavy: Scope,
+    /// Held while definitions are served or removed.
     pub(crate) custom: Mutex<()>,
-    /// Whoever calls in process.
+    /// The user of in-process requests.
     pub(crate) admin: User,
 }
 
 impl ApiServer {
     /// Options of a server, with their defaults.
-    pub fn builder() -> Builder {
-        Builder::default()
+    pub fn builder() -> ApiServerBuilder {
+        ApiServerBuilder::default()
     }
 
-    /// Forgets all history, as a compaction of etcd does: watches and lists at an older revision are answered with 410.
+    /// Drops the history, as a compaction of etcd does: watches and lists at an older revision get a 410.
     pub fn compact(&self) {
         self.inner.store.compact(self.inner.store.revision());
     }
@@ -76,7 +88,7 @@ impl ApiServer {
         self.inner.store.revision().get()
     }
 
-    /// Answers a request.
+    /// Handles a request.
     ///
     /// # Errors
     /// [`Disconnected`] if a [`Hook`] cut the connection.
@@ -101,7 +113,9 @@ impl ApiServer {
         };
         let answer = match caught(self.answer(incoming, body), log).await {
             Ok(answer) => answer,
-            Err(Failure::Status(status)) => Answer::status(&status),
+            Err(Failure::Status(status)) => ApiResponse::status(&status),
+            #[cfg(feature = "faults")]
+            Err(Failure::Answer(answer)) => *answer,
             Err(Failure::Disconnected) => return Err(Disconnected),
         };
         tracing::debug!(code = answer.code, %method, path = uri.path(), query = uri.query(), "answered");
@@ -109,21 +123,66 @@ impl ApiServer {
         Ok(if method == Method::HEAD { without_body(response) } else { response })
     }
 
-    async fn answer<B>(&self, incoming: Incoming, body: B) -> Result<Answer, Failure>
+    async fn answer<B>(&self, incoming: Incoming, body: B) -> Result<ApiResponse, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        refuse_impersonation(&incoming)?;
+        #[cfg_attr(not(feature = "faults"), expect(unused_mut, reason = "only the fault kit changes it"))]
+        let mut query = Query::parse(incoming.uri.query().unwrap_or_default());
+        let call = Arc::new(incoming.call(&query));
+        #[cfg(feature = "faults")]
+        if let Some(faults) = &self.inner.faults {
+            let mut exchange = Exchange::begin(faults, &self.inner, &call, &mut query);
+            let answer = self.answer_with_faults(incoming, body, &call, query, &mut exchange).await;
+            exchange.finish(&answer);
+            return answer;
+        }
+        let bytes = self.accept(&incoming, body, &call, &query).await?;
+        self.complete(incoming, &call, query, bytes).await?.0.map_err(Failure::from)
+    }
+
+    /// The same, with the rules of the fault kit before the request is done and before its response.
+    #[cfg(feature = "faults")]
+    async fn answer_with_faults<B>(
+        &self,
+        incoming: Incoming,
+        body: B,
+        call: &Arc<RequestInfo>,
+        mut query: Query,
+        exchange: &mut Exchange,
+    ) -> Result<ApiResponse, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let bytes = self.accept(&incoming, body, call, &query).await?;
+        exchange.before_request(&mut query, &bytes).await?;
+        let (answer, committed) = self.complete(incoming, call, query, bytes).await?;
+        exchange.before_response(committed).await?;
+        Ok(exchange.watch(answer?))
+    }
+
+    /// Calls the hook, authorizes the user, and reads the body.
+    async fn accept<B>(
+        &self,
+        incoming: &Incoming,
+        body: B,
+        call: &RequestInfo,
+        query: &Query,
+    ) -> Result<Bytes, Failure>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let inner = &self.inner;
-        let query = Query::parse(incoming.uri.query().unwrap_or_default());
-        let call = Arc::new(incoming.call(&query));
         if let Some(hook) = &inner.hook {
-            obey(hook.before(&call).await)?;
+            obey(hook.before_request(call).await)?;
         }
         let Target::Resource(path) = &incoming.target else {
             incoming.user.authorize_path(&incoming.target, &incoming.method, incoming.uri.path())?;
-            let Incoming { target, method, headers, .. } = &incoming;
-            return Ok(about::answer(inner, target, method, headers, &query)?);
+            return Ok(Bytes::new());
         };
         incoming.user.authorize(path, &incoming.method, query.watch)?;
         if Verb::of(&incoming.method, path, query.watch).is_none() {
@@ -132,20 +191,71 @@ impl ApiServer {
         if incoming.method == Method::HEAD {
             rest::check_head(inner, path)?;
         }
-        let bytes = match call.verb {
-            Verb::Get | Verb::List | Verb::Watch => Bytes::new(),
+        match call.verb {
+            Verb::Get | Verb::List | Verb::Watch => Ok(Bytes::new()),
             _ => match inner.clock.timeout(BODY_TIMEOUT, read(body)).await {
-                Ok(bytes) => bytes?,
-                Err(_) => return Err(too_slow().into()),
+                Ok(bytes) => bytes,
+                Err(_) => Err(too_slow().into()),
             },
-        };
-        let (answer, committed) =
-            rest::answer(inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes);
-        if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
-            obey(hook.committed(&call).await)?;
         }
-        Ok(answer?)
     }
+
+    /// Handles a request. Returns its response, and whether something was written.
+    async fn complete(
+        &self,
+        incoming: Incoming,
+        call: &Arc<RequestInfo>,
+        query: Query,
+        bytes: Bytes,
+    ) -> Result<(Result<ApiResponse, Status>, bool), Failure> {
+        let inner = &self.inner;
+        let Target::Resource(path) = &incoming.target else {
+            let Incoming { target, method, headers, .. } = &incoming;
+            return Ok((non_resource::answer(inner, target, method, headers, &query), false));
+        };
+        let (answer, committed) = if is_heavy(&bytes, &incoming) {
+            self.answer_on_a_thread(incoming, call, query, bytes).await?
+        } else {
+            rest::answer(inner, call, &incoming.user, path, &incoming.headers, &query, &bytes)
+        };
+        if let Some(hook) = inner.hook.as_ref().filter(|_| committed) {
+            obey(hook.after_commit(call).await)?;
+        }
+        Ok((answer, committed))
+    }
+
+    /// Handles a request with a long computation on other threads than those that serve requests. A started write is
+    /// completed even if its client leaves.
+    async fn answer_on_a_thread(
+        &self,
+        incoming: Incoming,
+        call: &Arc<RequestInfo>,
+        query: Query,
+        bytes: Bytes,
+    ) -> Result<(Result<ApiResponse, Status>, bool), Failure> {
+        let (inner, call) = (self.inner.clone(), call.clone());
+        let work = self.inner.heavy.spawn_blocking("write", move || {
+            let path = incoming.target.as_resource()?;
+            Some(rest::answer(&inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes))
+        });
+        match work.await {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(_) => Err(panicked().into()),
+        }
+    }
+}
+
+/// Whether a write may compute for long: it has a large body, it is a JSON patch of an object of any size, or it
+/// compiles the schemas of a definition.
+fn is_heavy(body: &Bytes, incoming: &Incoming) -> bool {
+    let is_write = || matches!(incoming.method, Method::POST | Method::PUT | Method::PATCH);
+    let is_definition =
+        || incoming.target.as_resource().is_some_and(|path| path.resource == "customresourcedefinitions");
+    let is_json_patch = || {
+        incoming.method == Method::PATCH
+            && matches!(negotiate::patch(&incoming.headers), Ok(negotiate::PatchType::Json))
+    };
+    body.len() > LARGE_BODY || (is_write() && (is_json_patch() || is_definition()))
 }
 
 impl fmt::Debug for ApiServer {
@@ -183,12 +293,12 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn call(&self, query: &Query) -> Call {
+    fn call(&self, query: &Query) -> RequestInfo {
         let about = self.target.as_resource();
         let verb = about.and_then(|path| Verb::of(&self.method, path, query.watch));
         let text = |of: fn(&ResourcePath) -> &String| about.map(of).cloned().unwrap_or_default();
         let part = |of: fn(&ResourcePath) -> &Option<String>| about.and_then(|path| of(path).clone());
-        Call {
+        RequestInfo {
             user: self.user.name().to_owned(),
             user_agent: header(&self.headers, "user-agent"),
             path: self.uri.path().to_owned(),
@@ -204,9 +314,12 @@ impl Incoming {
     }
 }
 
-/// Why there is no ordinary answer.
+/// Reason why there is no ordinary response.
 pub(crate) enum Failure {
     Status(Box<Status>),
+    /// A fault replaces the response.
+    #[cfg(feature = "faults")]
+    Answer(Box<ApiResponse>),
     Disconnected,
 }
 
@@ -216,11 +329,11 @@ impl From<Status> for Failure {
     }
 }
 
-/// What is answered.
-pub(crate) struct Answer {
+/// A response before its encoding.
+pub(crate) struct ApiResponse {
     pub(crate) code: u16,
     pub(crate) body: Body,
-    /// Those that are not the same for all answers.
+    /// Headers beyond the common ones.
     pub(crate) headers: HeaderMap,
     pub(crate) warnings: Vec<String>,
 }
@@ -228,7 +341,7 @@ pub(crate) struct Answer {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn bytes(code: u16, bytes: Bytes) -> Self {
         Self { code, body: Body::from(bytes), headers: content_type(JSON), warnings: Vec::new() }
     }
@@ -241,7 +354,7 @@ impl Answer {
         Self { code, body: Body::empty(), headers: HeaderMap::new(), warnings: Vec::new() }
     }
 
-    /// The same as something else.
+    /// Sets the media type.
     pub(crate) fn of_type(mut self, media_type: &str) -> Self {
         if let Ok(media_type) = HeaderValue::from_str(media_type) {
             self.headers.insert(CONTENT_TYPE, media_type);
@@ -260,13 +373,20 @@ impl Answer {
         Self { code, body: Body::from(text.into()), headers, warnings: Vec::new() }
     }
 
-    /// For a path that is not even one of an API.
+    /// A path outside all APIs.
     pub(crate) fn no_page() -> Self {
         Self::text(404, "404 page not found\n")
     }
 
     pub(crate) fn status(status: &Status) -> Self {
-        Self::json(if status.code == 0 { 200 } else { status.code }, status)
+        let mut answer = Self::json(if status.code == 0 { 200 } else { status.code }, status);
+        // kube-apiserver repeats it in a header, where clients look for it.
+        if let Some(seconds) = status.details.as_ref().map(|details| details.retry_after_seconds)
+            && seconds > 0
+        {
+            answer.headers.insert(RETRY_AFTER, seconds.into());
+        }
+        answer
     }
 
     fn into_response(self, pretty: bool) -> Response<Body> {
@@ -295,7 +415,7 @@ fn content_type(media_type: HeaderValue) -> HeaderMap {
     HeaderMap::from_iter([(CONTENT_TYPE, media_type)])
 }
 
-/// `299 - "text"`, as RFC 7234 wants it quoted.
+/// `299 - "text"`, quoted as in RFC 7234.
 fn warning_header(text: &str) -> Option<HeaderValue> {
     let mut quoted = String::with_capacity(text.len() + 8);
     for character in text.chars() {
@@ -308,29 +428,46 @@ fn warning_header(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()).ok()
 }
 
-/// A request that panics is answered, as kube-apiserver does, and hurts nobody else. What it was about to write is not
-/// written: a write is one step that does not panic halfway.
+/// Answers a request that panics, as kube-apiserver does; other requests go on. Its write is not committed: a commit is
+/// one step that cannot panic halfway.
 async fn caught(
-    answer: impl Future<Output = Result<Answer, Failure>>,
+    answer: impl Future<Output = Result<ApiResponse, Failure>>,
     log: impl Fn(&str),
-) -> Result<Answer, Failure> {
+) -> Result<ApiResponse, Failure> {
     let mut answer = std::pin::pin!(answer);
     std::future::poll_fn(|cx| {
         catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))).unwrap_or_else(|panic| {
             log(panic_message(&*panic));
-            let text = "This request caused apiserver to panic. Look in the logs for details.";
-            Poll::Ready(Err(Status::internal(text).into()))
+            Poll::Ready(Err(panicked().into()))
         })
     })
     .await
 }
 
-/// An answer to somebody whose request is not looked at.
-pub(crate) fn status_response(status: &Status) -> Response<Body> {
-    Answer::status(status).into_response(false)
+fn panicked() -> Status {
+    Status::internal("This request caused apiserver to panic. Look in the logs for details.")
 }
 
-fn obey(verdict: Verdict) -> Result<(), Failure> {
+/// The response to a request that is refused before its body is read.
+pub(crate) fn status_response(status: &Status) -> Response<Body> {
+    ApiResponse::status(status).into_response(false)
+}
+
+/// Impersonation is not implemented. Ignoring its headers would let a test of least privilege pass that should fail.
+fn refuse_impersonation(incoming: &Incoming) -> Result<(), Status> {
+    let impersonates = |name: &http::HeaderName| name.as_str().starts_with("impersonate-");
+    let Some(header) = incoming.headers.keys().find(|name| impersonates(name)) else { return Ok(()) };
+    let who = self::header(&incoming.headers, "impersonate-user");
+    let message = format!(
+        "forbidden: User {:?} cannot impersonate {who:?}: this server does not implement impersonation (header {header})",
+        incoming.user.name()
+    );
+    let mut status = Status::failure(403, "Forbidden", message);
+    status.details = Some(Box::default());
+    Err(status)
+}
+
+pub(crate) fn obey(verdict: Verdict) -> Result<(), Failure> {
     match verdict {
         Verdict::Proceed => Ok(()),
         Verdict::Fail(status) => Err(status.into()),
@@ -382,7 +519,7 @@ fn header(headers: &HeaderMap, name: &str) -> String {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
-/// What a `HEAD` is answered with: all but the body, whose length is told.
+/// The response to a `HEAD`: headers with the body's length, without the body.
 fn without_body(mut response: Response<Body>) -> Response<Body> {
     if let Some(length) = http_body::Body::size_hint(response.body()).exact() {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());
@@ -391,7 +528,7 @@ fn without_body(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// People who use a browser or a terminal get something that they can read.
+/// Whether the client is a browser or a terminal, which gets indented JSON.
 fn wants_pretty(headers: &HeaderMap, query: &str) -> bool {
     if query.contains("pretty")
         && let Some(pretty) = Query::parse(query).pretty

@@ -1,4 +1,4 @@
-//! What is below an object: its status, its scale, and what only some kinds have.
+//! Subresources: status, scale, and those of single kinds.
 
 mod pod;
 mod scale;
@@ -6,14 +6,14 @@ mod scale;
 use bowline_machinery::Status;
 
 use crate::request::Verb;
-use crate::resource::Part;
-use crate::rest::Exchange;
-use crate::server::{Answer, method_not_allowed};
+use crate::resource::WriteTarget;
+use crate::rest::ResourceRequest;
+use crate::server::{ApiResponse, method_not_allowed};
 
-/// What is answered to a request below an object.
-pub(crate) fn answer(exchange: &Exchange<'_>, subresource: &str) -> Result<Answer, Status> {
+/// The answer to a request for a subresource.
+pub(crate) fn answer(exchange: &ResourceRequest<'_>, subresource: &str) -> Result<ApiResponse, Status> {
     let Some(known) = exchange.resource.subresource(subresource) else {
-        // What is below custom objects is asked of the object, as kube-apiserver does.
+        // For custom kinds, kube-apiserver answers as for an object that is not found.
         let custom = exchange.resource.behaviour.items_have_kind();
         return Err(match exchange.name.filter(|_| custom) {
             Some(name) => Status::not_found(&exchange.resource.group_resource(), name),
@@ -26,13 +26,13 @@ pub(crate) fn answer(exchange: &Exchange<'_>, subresource: &str) -> Result<Answe
         return Err(method_not_allowed());
     }
     match subresource {
-        "status" => object_part(exchange, verb, name, Part::Status),
+        "status" => object_part(exchange, verb, name, WriteTarget::Status),
         "scale" => scale::answer(exchange, verb, name),
-        "finalize" => object_part(exchange, verb, name, Part::Finalize),
-        "ephemeralcontainers" => object_part(exchange, verb, name, Part::EphemeralContainers),
+        "finalize" => object_part(exchange, verb, name, WriteTarget::Finalize),
+        "ephemeralcontainers" => object_part(exchange, verb, name, WriteTarget::EphemeralContainers),
         "binding" => pod::bind(exchange, name),
         "eviction" => pod::evict(exchange, name),
-        "approval" => object_part(exchange, verb, name, Part::Approval),
+        "approval" => object_part(exchange, verb, name, WriteTarget::Approval),
         // Discovery lists only what is here.
         _ => Err(Status::no_such_path()),
     }
@@ -46,8 +46,13 @@ pub(crate) fn is_served(name: &str) -> bool {
     )
 }
 
-/// A subresource that is the object itself, of which only a part may be changed.
-fn object_part(exchange: &Exchange<'_>, verb: Verb, name: &str, part: Part) -> Result<Answer, Status> {
+/// A subresource that is the object itself, with only a part that may change.
+fn object_part(
+    exchange: &ResourceRequest<'_>,
+    verb: Verb,
+    name: &str,
+    part: WriteTarget,
+) -> Result<ApiResponse, Status> {
     match verb {
         Verb::Get => exchange.get(name),
         Verb::Update => exchange.update(name, part),

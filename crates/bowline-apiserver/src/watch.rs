@@ -1,71 +1,71 @@
-//! Watching: frames of a stream, one for each change that a client is to see.
+//! Watches: a stream of frames, one per change that the client selects.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant, Sleep};
 use bowline_machinery::Status;
-use bowline_storage::{Change, Event, Record, Revision, Watch, WatchError};
+use bowline_storage::{Event, EventType, Record, Revision, Watch, WatchError};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde_json::Value;
 
 use crate::body::{Body, Outlet};
-use crate::hooks::{Call, Disconnected, FrameVerdict, Hook, WatchFrame};
+use crate::hooks::{Disconnected, FrameVerdict, Hook, RequestInfo, WatchFrame};
 use crate::list_options::{self, parse_revision};
 use crate::object::{self, Meta};
 use crate::query::Query;
-use crate::read::Rendering;
+use crate::read::ResponseEncoder;
 use crate::resource::Resource;
 use crate::select::{Selection, Selectors};
 use crate::server::Store;
 
-/// How long a watch lasts whose client does not say: somewhere between this and twice this.
+/// Minimum duration of a watch without `timeoutSeconds`; the maximum is twice this.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// How often a client that asked for bookmarks gets one.
+/// Period of bookmarks for clients that asked for them.
 const BOOKMARKS: Duration = Duration::from_secs(60);
 
-/// How long before the end the last bookmark comes.
+/// Time from the last bookmark to the end of a watch.
 const BEFORE_END: Duration = Duration::from_secs(2);
 
-/// Frames are sent in chunks of about this many bytes.
+/// Approximate size of the chunks in which frames are sent.
 const CHUNK: usize = 128 * 1024;
 
-/// What every object at rest begins with; its revision stands behind it.
+/// The start of every stored object; its revision follows.
 const BEFORE_REVISION: &[u8] = br#"{"metadata":{"resourceVersion":""#;
 
 struct Stream {
-    /// What is told instead of anything else.
+    /// An error frame that replaces all others.
     failure: Option<Status>,
     watch: Watch<Meta>,
     initial: std::vec::IntoIter<Arc<Record<Meta>>>,
-    /// Whether a bookmark tells when all that was there at the beginning has been sent, and for which revision.
+    /// Whether a bookmark marks the end of the initial objects, and its revision.
     initial_end: Option<Revision>,
-    /// What was taken from the log and is still to be sent.
+    /// Events from the log that are not sent yet.
     pending: std::vec::IntoIter<Event<Meta>>,
-    /// Events up to this revision are not sent.
+    /// Events up to this revision are skipped.
     after: Revision,
     selection: Selection,
-    rendering: Rendering,
+    rendering: ResponseEncoder,
     hook: Option<Arc<dyn Hook>>,
-    call: Arc<Call>,
+    call: Arc<RequestInfo>,
     clock: Clock,
     next_bookmark: Option<Instant>,
     deadline: Instant,
-    /// Runs until the next bookmark or the end; made when the watch has to wait for the first time.
+    /// Timer of the next bookmark or the end; created at the first wait.
     timer: Option<Sleep>,
     chunk: BytesMut,
     over: bool,
 }
 
-/// Begins a watch.
+/// Starts a watch.
 pub(crate) fn watch(
     store: &Store,
-    rendering: Rendering,
+    rendering: ResponseEncoder,
     namespace: Option<&str>,
     query: &Query,
     clock: &Clock,
-    call: Arc<Call>,
+    call: Arc<RequestInfo>,
     hook: Option<Arc<dyn Hook>>,
 ) -> Result<Body, Status> {
     let resource = rendering.resource.clone();
@@ -75,14 +75,14 @@ pub(crate) fn watch(
     let mut selectors = Selectors::parse(query)?;
     let from_state = list_options::check_watch(query)?;
     if let Some(name) = &call.name {
-        // An object is watched as a list of one.
+        // A single object is watched as a list of one.
         selectors.only(name)?;
     }
     let selection = selectors.of(&resource)?;
     let prefix = namespace.map_or_else(String::new, |namespace| format!("{namespace}/"));
     let asked = match query.resource_version.as_str() {
         "" => Revision::new(0),
-        // Worded and numbered as kube-apiserver does: here it is the server's fault.
+        // Text and code of kube-apiserver: an internal error.
         version => parse_revision(version).map_err(|why| Status::failure(500, "", why.to_string()))?,
     };
     let Begin { failure, initial, watch, after } =
@@ -90,7 +90,7 @@ pub(crate) fn watch(
     let now = clock.now();
     let timeout = match query.timeout_seconds {
         None | Some(0) => MIN_TIMEOUT + MIN_TIMEOUT.mul_f64(clock.rng().unit()),
-        // Time that was over before it began.
+        // The timeout has already passed.
         Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
     };
     let mut stream = Stream {
@@ -117,13 +117,13 @@ pub(crate) fn watch(
     Ok(Body::made_by(|outlet| stream.run(outlet)))
 }
 
-/// Where a watch begins.
+/// Start of a watch.
 struct Begin {
     failure: Option<Status>,
-    /// What is there already.
+    /// The initial objects.
     initial: Vec<Arc<Record<Meta>>>,
     watch: Watch<Meta>,
-    /// Events up to this revision are not sent.
+    /// Events up to this revision are skipped.
     after: Revision,
 }
 
@@ -140,7 +140,7 @@ impl Begin {
             Self { failure: None, initial: listing.items, watch, after: Revision::new(0) }
         };
         if from_state {
-            // A real server waits for it a while before it gives up; here nothing is ever late.
+            // A real server waits for a future revision for a while; here the newest revision is always visible.
             let failure = list_options::check_not_future(store, asked).err();
             return Ok(Self { failure, ..now() });
         }
@@ -149,7 +149,7 @@ impl Begin {
         }
         match store.watch(resource.table, prefix, asked) {
             Ok(watch) => Ok(Self { failure: None, initial: Vec::new(), watch, after: Revision::new(0) }),
-            // It may come yet.
+            // A future revision: skip the events up to it.
             Err(WatchError::Future { .. }) => Ok(Self { initial: Vec::new(), after: asked, ..now() }),
             Err(WatchError::Compacted { oldest, .. }) => {
                 let failure = Status::expired(format!("too old resource version: {asked} ({oldest})"));
@@ -161,7 +161,7 @@ impl Begin {
 }
 
 impl Stream {
-    /// Hands out chunks of as many frames as there are.
+    /// Produces chunks with all frames that are ready.
     async fn run(mut self, outlet: Outlet) {
         while !self.over {
             if let Err(cut) = self.fill().await {
@@ -198,7 +198,7 @@ impl Stream {
         while self.has_room() && !self.over {
             let Some(event) = self.pending.next() else { break };
             self.event(&event).await?;
-            // However much there is to send, a watch ends when its time is over.
+            // A watch ends at its timeout, however many events there are.
             self.over |= self.clock.now() >= self.deadline;
         }
         if !self.chunk.is_empty() || self.over {
@@ -209,14 +209,14 @@ impl Stream {
             Some(timer) if timer.deadline() == wake_at => timer,
             timer => timer.insert(self.clock.sleep_until(wake_at)),
         };
-        // Events that never cease must not keep the time from being seen.
+        // An endless sequence of events must not hide the timeout.
         let is_time = self.clock.now() >= wake_at
             || tokio::select! {
                 biased;
                 batch = self.watch.next() => {
                     match batch {
                         Ok(batch) => self.pending = batch.events.into_iter(),
-                        // Whoever comes back is told that it is too late; there is nothing to send here.
+                        // A returning client gets a 410; there is nothing to send here.
                         Err(_) => self.over = true,
                     }
                     false
@@ -233,13 +233,13 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether one more frame may go with those that wait to be sent. Where a hook is asked, each goes by itself, so that
-    /// the verdict on one neither delays nor takes back those before it.
+    /// Whether another frame fits into the pending chunk. With a hook, each frame is a chunk, so that a decision about
+    /// one neither delays nor revokes the frames before it.
     fn has_room(&self) -> bool {
         self.chunk.len() < if self.hook.is_some() { 1 } else { CHUNK }
     }
 
-    /// The next bookmark comes after a while, or so long before the end that the client can go on from it.
+    /// The next bookmark comes after its period, or long enough before the end that the client can continue from it.
     fn plan_bookmark(&mut self, now: Instant) {
         self.next_bookmark =
             Some((now + BOOKMARKS).min(self.deadline - BEFORE_END)).filter(|next| *next > now);
@@ -255,8 +255,8 @@ impl Stream {
         let (kind, body) = match (before, now) {
             (None, Some(now)) => ("ADDED", &now.body),
             (Some(_), Some(now)) => ("MODIFIED", &now.body),
-            // What is selected no longer is shown as it last was, at the revision at which it went.
-            (Some(_), None) if event.change == Change::Deleted => ("DELETED", &event.record.body),
+            // An object that left the selection is sent in its last state, with the revision of the change.
+            (Some(_), None) if event.change == EventType::Deleted => ("DELETED", &event.record.body),
             (Some(before), None) => {
                 at_its_end = at_revision(&before.body, event.revision);
                 ("DELETED", &at_its_end)
@@ -278,7 +278,7 @@ impl Stream {
             if stream.rendering.form.is_metadata() {
                 return stream.rendering.write(&Bytes::from(body), true, chunk);
             }
-            // An object of the kind with nothing in it but this.
+            // An object of the kind with nothing but this field.
             chunk.put_slice(&resource.head);
             chunk.put_slice(&body.as_bytes()[1..body.len() - 1]);
             for (name, value) in resource.behaviour.blank().as_object().into_iter().flatten() {
@@ -308,7 +308,7 @@ impl Stream {
             let (namespace, name) = object::split_key(key);
             let namespace = namespace.unwrap_or_default();
             let frame = WatchFrame { event: kind, namespace, name, revision: revision.get() };
-            match hook.frame(&self.call, frame).await {
+            match hook.before_frame(&self.call, frame).await {
                 FrameVerdict::Send => {}
                 FrameVerdict::Skip => return Ok(()),
                 FrameVerdict::Close => {
@@ -329,7 +329,7 @@ impl Stream {
     }
 }
 
-/// A body as it stands, but at another revision.
+/// A stored body with another revision.
 fn at_revision(body: &Bytes, revision: Revision) -> Bytes {
     let Some(rest) = body.strip_prefix(BEFORE_REVISION) else { return body.clone() };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,7 +1,7 @@
-//! Writing: how an object gets from a request into the store. What becomes of one that is deleted is in `delete`.
+//! Writes: the steps from a request to the store. Deletion is in `delete`.
 //!
-//! A write computes what is to be stored without holding any lock, and commits it if nothing has changed in the
-//! meantime; otherwise it starts again from what is there now.
+//! A write computes the new object without a lock, and commits it if the stored object is unchanged; otherwise it
+//! starts again from the stored one.
 
 mod metadata;
 mod options;
@@ -21,19 +21,18 @@ use crate::decode::{self, Decoded};
 use crate::object::{self, Meta, meta_str, metadata, metadata_mut, set_meta_str};
 use crate::query::Query;
 use crate::registry::Registry;
-use crate::resource::{FieldValidation, Generation, Part, Resource};
+use crate::resource::{FieldValidation, Generation, Resource, WriteTarget};
 use crate::server::{Inner, Store};
 
 pub(crate) use options::check_options;
 use preconditions::MODIFIED;
 pub(crate) use preconditions::check_name;
 
-/// How often a write starts again because somebody else was faster. A writer that names the revision it saw is told
-/// at once instead.
-pub(crate) const ATTEMPTS: usize = 64;
+/// Maximum retries of a write after a conflict. A request with a resourceVersion gets 409 at once instead.
+pub(crate) const MAX_CONFLICT_RETRIES: usize = 64;
 
-/// How often a generated name that exists already is generated anew.
-const NAMES: usize = 8;
+/// Maximum attempts to generate an unused name.
+const MAX_NAME_ATTEMPTS: usize = 8;
 
 /// One write.
 pub(crate) struct Write<'a> {
@@ -45,24 +44,24 @@ pub(crate) struct Write<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) query: &'a Query,
     pub(crate) dry_run: bool,
-    /// What the client should be told beside the answer.
+    /// Warnings for the response.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What a write left.
+/// Result of a write.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// This is stored now.
+    /// The object stored now.
     Stored { record: Arc<Record<Meta>>, created: bool, changed: bool },
-    /// This would be stored, were it not a dry run.
-    Dry { object: Value, created: bool },
-    /// The object is gone; this was its last state.
+    /// The object that would be stored, without the dry run.
+    DryRun { object: Value, created: bool },
+    /// The object was deleted; this was its last state.
     Deleted { object: Value },
-    /// The object would be gone, were it not a dry run.
+    /// The object would be deleted, without the dry run.
     DryDeleted { object: Value },
 }
 
-/// What an update makes of the present object.
+/// The new object of an update.
 pub(crate) enum Change<'a> {
     /// The object as a client sent it.
     Replace(Decoded),
@@ -71,7 +70,7 @@ pub(crate) enum Change<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// A write of the server's own, of objects without a namespace.
+    /// A write of the server itself, of a cluster-scoped object.
     pub(crate) fn by_server(inner: &'a Inner, resource: &'a Arc<Resource>, query: &'a Query) -> Self {
         Self {
             store: &inner.store,
@@ -90,7 +89,7 @@ impl<'a> Write<'a> {
 impl Write<'_> {
     /// Stores a new object.
     pub(crate) fn create(&mut self, decoded: Decoded) -> Result<Outcome, Status> {
-        let _alone = self.resource.behaviour.alone();
+        let _alone = self.resource.behaviour.write_lock();
         self.create_alone(decoded)
     }
 
@@ -98,7 +97,7 @@ impl Write<'_> {
         let resource = self.resource;
         let mut object = self.settle(decoded)?;
         self.check_namespace(&mut object)?;
-        resource.behaviour.admit(&self.admission(), Part::Main, &mut object, None)?;
+        resource.behaviour.admit(&self.admission(), WriteTarget::Main, &mut object, None)?;
         let revision = meta_str(&object, "resourceVersion").to_owned();
         let generates = !meta_str(&object, "generateName").is_empty();
         let generated = generates && meta_str(&object, "name").is_empty();
@@ -114,7 +113,7 @@ impl Write<'_> {
             if !errors.is_empty() {
                 return Err(Status::invalid(&resource.group_kind(), &name, &errors));
             }
-            resource.behaviour.review(&self.admission(), Part::Main, &object, None)?;
+            resource.behaviour.validate_admission(&self.admission(), WriteTarget::Main, &object, None)?;
             if revision.parse().is_ok_and(|revision: u64| revision != 0) {
                 let why = "resourceVersion should not be set on objects to be created";
                 return Err(Status::failure(500, "", why));
@@ -124,7 +123,7 @@ impl Write<'_> {
             if self.dry_run {
                 return match self.store.get(resource.table, &key) {
                     Some(_) => Err(self.already_exists(generates, &name)),
-                    None => Ok(Outcome::Dry { object, created: true }),
+                    None => Ok(Outcome::DryRun { object, created: true }),
                 };
             }
             let stored = resource.behaviour.to_storage(object);
@@ -132,17 +131,17 @@ impl Write<'_> {
             template.check_size()?;
             match self.store.put(resource.table, &key, None, |revision| make(&template, revision)) {
                 Ok(record) => return Ok(Outcome::Stored { record, created: true, changed: true }),
-                Err(WriteError::Mismatch { .. }) if generated && attempt < NAMES => {}
+                Err(WriteError::Mismatch { .. }) if generated && attempt < MAX_NAME_ATTEMPTS => {}
                 Err(WriteError::Mismatch { .. }) => {
                     return Err(self.already_exists(generates, &name));
                 }
-                Err(_) => return Err(Status::no_such_path()),
+                Err(error) => return Err(not_stored(&error)),
             }
         }
         Err(Status::internal("names ran out"))
     }
 
-    /// What is told about a name that is taken; whoever may generate another is asked to try again.
+    /// The error for a name that exists. A request with a generated name is asked to retry.
     fn already_exists(&self, generates: bool, name: &str) -> Status {
         let mut status = Status::already_exists(&self.resource.group_resource(), name);
         if generates {
@@ -152,10 +151,15 @@ impl Write<'_> {
         status
     }
 
-    /// Changes an object, or makes it where the kind allows that.
-    pub(crate) fn update(&mut self, name: &str, part: Part, change: Change<'_>) -> Result<Outcome, Status> {
+    /// Updates an object, or creates it where the kind allows that.
+    pub(crate) fn update(
+        &mut self,
+        name: &str,
+        part: WriteTarget,
+        change: Change<'_>,
+    ) -> Result<Outcome, Status> {
         let resource = self.resource;
-        let _alone = resource.behaviour.alone();
+        let _alone = resource.behaviour.write_lock();
         let key = object::key(self.namespace, name);
         let (sent, modify) = match change {
             Change::Replace(decoded) => {
@@ -168,10 +172,12 @@ impl Write<'_> {
         };
         let replaces = sent.is_some();
         let warned = self.warnings.len();
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_CONFLICT_RETRIES {
             let Some(record) = self.store.get(resource.table, &key) else {
                 return match sent {
-                    Some(object) if part == Part::Main && resource.behaviour.allows_create_on_update() => {
+                    Some(object)
+                        if part == WriteTarget::Main && resource.behaviour.allows_create_on_update() =>
+                    {
                         self.create_by_update(name, object)
                     }
                     _ => Err(Status::not_found(&resource.group_resource(), name)),
@@ -197,17 +203,17 @@ impl Write<'_> {
             if !errors.is_empty() {
                 return Err(Status::invalid(&resource.group_kind(), name, &errors));
             }
-            resource.behaviour.review(&self.admission(), part, &new, Some(&old))?;
+            resource.behaviour.validate_admission(&self.admission(), part, &new, Some(&old))?;
             self.warnings.extend(resource.behaviour.warnings(&new));
             let done = if self.is_released(&new, &old) {
-                // The client gets what it sent, though the last state of the object is the one before.
+                // The client gets its own object, although the last state is the one before.
                 self.remove(&key, &record)?.map(|_| self.gone(new))
             } else {
                 self.commit(&key, &record, resource.behaviour.to_storage(new))?
             };
             match done {
                 Some(outcome) => return Ok(outcome),
-                // What the client saw is no longer there.
+                // The object that the client read is gone.
                 None if asked && replaces => break,
                 None => {}
             }
@@ -215,7 +221,7 @@ impl Write<'_> {
         Err(Status::conflict(&resource.group_resource(), name, MODIFIED))
     }
 
-    /// Stores a new state of an object; `None` if somebody else was faster.
+    /// Stores a new state of an object; `None` after a conflict.
     pub(crate) fn commit(
         &self,
         key: &str,
@@ -229,19 +235,18 @@ impl Write<'_> {
         }
         if self.dry_run {
             let object = resource.behaviour.from_storage(stored);
-            return Ok(Some(Outcome::Dry { object, created: false }));
+            return Ok(Some(Outcome::DryRun { object, created: false }));
         }
         template.check_size()?;
         match self.store.put(resource.table, key, Some(record.revision), |revision| make(&template, revision))
         {
             Ok(record) => Ok(Some(Outcome::Stored { record, created: false, changed: true })),
             Err(WriteError::Mismatch { .. }) => Ok(None),
-            Err(_) => Err(Status::no_such_path()),
+            Err(error) => Err(not_stored(&error)),
         }
     }
 
-    /// Deletes an object for good, and gives its last state with the revision at which it went; `None` if somebody
-    /// else was faster.
+    /// Deletes an object for good, and returns its last state with the revision of the deletion; `None` after a conflict.
     pub(crate) fn remove(&self, key: &str, record: &Record<Meta>) -> Result<Option<Value>, Status> {
         let resource = self.resource;
         if self.dry_run {
@@ -252,16 +257,16 @@ impl Write<'_> {
         match self.store.delete(resource.table, key, record.revision, |revision| make(&template, revision)) {
             Ok(record) => resource.decode(&record.body).map(Some),
             Err(WriteError::Mismatch { .. }) => Ok(None),
-            Err(_) => Err(Status::no_such_path()),
+            Err(error) => Err(not_stored(&error)),
         }
     }
 
-    /// An object that is gone, or would be.
+    /// An object that is deleted, or would be without the dry run.
     pub(crate) fn gone(&self, object: Value) -> Outcome {
         if self.dry_run { Outcome::DryDeleted { object } } else { Outcome::Deleted { object } }
     }
 
-    /// Whether an update takes away the last that kept an object which is to go.
+    /// Whether an update removes the last obstacle to the deletion of an object.
     fn is_released(&self, new: &Value, old: &Value) -> bool {
         let Some(before) = metadata(old) else { return false };
         before.contains_key("deletionTimestamp")
@@ -270,7 +275,7 @@ impl Write<'_> {
             && !self.resource.behaviour.is_held(new)
     }
 
-    /// An update of what is not there, of a kind that may be made so.
+    /// An update of a missing object, of a kind that updates may create.
     fn create_by_update(&mut self, name: &str, object: Value) -> Result<Outcome, Status> {
         self.check_uid(&object, "", name)?;
         let mut object = object;
@@ -278,7 +283,7 @@ impl Write<'_> {
         self.create_alone(Decoded { object, complaints: Vec::new() })
     }
 
-    /// Defaults, and what is to be said about fields that were not understood.
+    /// Defaults, and messages about unknown fields.
     fn settle(&mut self, decoded: Decoded) -> Result<Value, Status> {
         let Decoded { mut object, complaints } = decoded;
         match decode::field_validation(&self.query.field_validation) {
@@ -293,7 +298,7 @@ impl Write<'_> {
         Ok(object)
     }
 
-    /// The namespace of the request is that of the object.
+    /// Checks that the namespaces of request and object agree.
     pub(crate) fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
         let sent = meta_str(object, "namespace");
         match self.namespace {
@@ -301,7 +306,7 @@ impl Write<'_> {
                 set_meta_str(object, "namespace", namespace);
                 Ok(())
             }
-            // What lives in no namespace may be sent with any.
+            // A cluster-scoped object may be sent with any namespace.
             None => {
                 set_meta_str(object, "namespace", "");
                 Ok(())
@@ -327,9 +332,9 @@ impl Write<'_> {
         bowline_machinery::generate_name(base, std::array::from_fn(draw))
     }
 
-    /// Gives a new object what the server gives it.
+    /// Sets the server's fields of a new object.
     fn begin(&self, object: &mut Value) {
-        let now = object::timestamp(self.clock.wall());
+        let now = object::timestamp(self.clock.system_time());
         let uid = uid(self.clock);
         let metadata = metadata_mut(object);
         for field in [
@@ -347,7 +352,7 @@ impl Write<'_> {
             metadata.insert("generation".to_owned(), 1.into());
         }
         self.resource.behaviour.prepare_create(object);
-        // What was reset just now has defaults, too.
+        // Fields that were just reset have defaults, too.
         self.resource.behaviour.default(object);
     }
 
@@ -366,9 +371,8 @@ impl Write<'_> {
         errors
     }
 
-    /// What is wrong with an update. The metadata is checked once for all kinds and once by the kind, as clients can
-    /// see from the causes.
-    fn update_errors(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+    /// Validation errors of an update. Kubernetes checks the metadata once for all kinds and once by kind, and the causes show both.
+    fn update_errors(&self, part: WriteTarget, new: &Value, old: &Value) -> Vec<FieldError> {
         let behaviour = &self.resource.behaviour;
         let path = FieldPath::new("metadata");
         let empty = Value::Null;
@@ -404,4 +408,13 @@ pub(crate) fn uid(clock: &Clock) -> String {
         })
     };
     [hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16)].join("-")
+}
+
+/// The error for a write that the store refused for another reason than a conflict. A full store is a 507, because clients retry a
+/// 429 or a 503 by themselves.
+fn not_stored(error: &WriteError<Meta>) -> Status {
+    match error {
+        WriteError::Full { .. } => Status::failure(507, "InsufficientStorage", error.to_string()),
+        _ => Status::no_such_path(),
+    }
 }

@@ -1,4 +1,4 @@
-//! What becomes of those who ask for a time that is forgotten, and of a watcher that never reads. A real server forgets
+//! Requests for a revision that is compacted, and a watcher that never reads. A real server compacts
 //! in minutes and when it likes, so only the embedded one is asked.
 
 use bowline_apiserver::{ApiServer, Body};

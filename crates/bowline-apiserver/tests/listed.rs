@@ -1,4 +1,4 @@
-//! What discovery lists is served.
+//! Every resource that discovery lists is served.
 
 use bowline_apiserver::ApiServer;
 use http::{Method, Request};

@@ -1,10 +1,10 @@
-//! What is logged. It is a program of its own: who listens first to a place in the code decides for the whole process
+//! Log lines. It is a program of its own: the first subscriber of a call site decides for the whole process
 //! whether anything is heard from there.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verdict, WatchFrame};
+use bowline_apiserver::{ApiServer, FrameVerdict, Hook, HookFuture, RequestInfo, Verdict, WatchFrame};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -13,12 +13,16 @@ use http_body_util::{BodyExt as _, Full};
 struct Panicking;
 
 impl Hook for Panicking {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+    fn before_request<'a>(&'a self, call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         assert!(call.path != "/version", "so it is");
         Box::pin(std::future::ready(Verdict::Proceed))
     }
 
-    fn frame<'a>(&'a self, _call: &'a Call, frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+    fn before_frame<'a>(
+        &'a self,
+        _call: &'a RequestInfo,
+        frame: WatchFrame<'a>,
+    ) -> HookFuture<'a, FrameVerdict> {
         panic!("{} is too much", frame.event)
     }
 }
@@ -61,6 +65,6 @@ async fn of_a_panic_the_log_says_who_did_what_and_why_it_failed() {
 
     let mut watch = get("/api/v1/namespaces?watch=true").await.into_body();
     assert!(watch.frame().await.is_some_and(|frame| frame.is_err()));
-    let expected = r#"ERROR an answer panicked and is cut short panic="ADDED is too much""#;
+    let expected = r#"ERROR response panicked and was truncated panic="ADDED is too much""#;
     assert_eq!(log.text().trim(), expected);
 }

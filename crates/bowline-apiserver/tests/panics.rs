@@ -1,28 +1,32 @@
 //! A panic while a request is answered hurts only that request.
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
+use bowline_apiserver::{ApiServer, FrameVerdict, Hook, HookFuture, RequestInfo, Verb, Verdict, WatchFrame};
 use futures::{AsyncBufReadExt as _, StreamExt as _};
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-/// Panics for whoever calls itself so.
+/// Panics for requests of this user agent.
 struct Panicking;
 
 impl Hook for Panicking {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+    fn before_request<'a>(&'a self, call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         Box::pin(async {
             assert_ne!(call.user_agent, "panic before");
             Verdict::Proceed
         })
     }
 
-    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+    fn after_commit<'a>(&'a self, call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         assert_ne!(call.user_agent, "panic when committed");
         Box::pin(std::future::ready(Verdict::Proceed))
     }
 
-    fn frame<'a>(&'a self, call: &'a Call, _frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+    fn before_frame<'a>(
+        &'a self,
+        call: &'a RequestInfo,
+        _frame: WatchFrame<'a>,
+    ) -> HookFuture<'a, FrameVerdict> {
         assert_eq!(call.verb, Verb::Watch);
         Box::pin(async {
             assert_ne!(call.user_agent, "panic in a frame");
@@ -63,7 +67,7 @@ async fn a_request_that_panics_is_answered_with_a_status() {
                 })
             )
         );
-        // What was committed stays, what was not is not there, and the server goes on.
+        // Committed writes stay, others do not exist, and the server goes on.
         assert_eq!(answer(&client, Request::get(format!("{maps}/a")), "").await.0, stays);
     }
 }

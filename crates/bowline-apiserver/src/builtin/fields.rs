@@ -3,7 +3,7 @@
 use bowline_machinery::GroupVersionKind;
 use serde_json::Value;
 
-/// What a kind can be selected by.
+/// Selectable fields of a kind.
 pub(super) fn names(gvk: &GroupVersionKind) -> &'static [&'static str] {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => &[
@@ -40,7 +40,7 @@ pub(super) fn names(gvk: &GroupVersionKind) -> &'static [&'static str] {
     }
 }
 
-/// The field that a selector means, or what somebody is told who selects by another.
+/// The selectable field for a name in a selector, or the error for another name.
 pub(super) fn named(gvk: &GroupVersionKind, asked: &str) -> Result<String, String> {
     let known = names(gvk);
     let meant = match (gvk.group.as_str(), gvk.kind.as_str(), asked) {

@@ -1,4 +1,4 @@
-//! What is special about single built-in kinds, as a row for each.
+//! Rules of single built-in kinds, one row each.
 
 mod admit;
 mod job;
@@ -17,9 +17,9 @@ use serde_json::Value;
 
 use crate::admission::Admission;
 use crate::custom;
-use crate::resource::{Generation, Part};
+use crate::resource::{Generation, WriteTarget};
 
-/// What an update of the status may change in the metadata.
+/// Metadata that an update of the status may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatusMetadata {
     /// Whatever another update may.
@@ -35,14 +35,14 @@ pub(super) enum StatusMetadata {
 /// For how many seconds an object stays, given those that were asked for.
 type Grace = fn(&Value, Option<i64>) -> i64;
 
-/// What admission makes of an object, and of the one before it.
-pub(super) type Admit = fn(&Admission<'_>, Part, &mut Value, Option<&Value>) -> Result<(), Status>;
+/// Mutating admission of an object; it sees the old one.
+pub(super) type Admit = fn(&Admission<'_>, WriteTarget, &mut Value, Option<&Value>) -> Result<(), Status>;
 
-/// What admission says about an object, and about the change from the one before it.
-pub(super) type Review = fn(&Admission<'_>, Part, &Value, Option<&Value>) -> Result<(), Status>;
+/// Validating admission of an object; it sees the old one.
+pub(super) type Review = fn(&Admission<'_>, WriteTarget, &Value, Option<&Value>) -> Result<(), Status>;
 
 /// A row. Most kinds differ from the [default](Rules::plain) in a few places only.
-#[expect(clippy::struct_excessive_bools, reason = "a row of a table, of which each is a column")]
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table: each is a column")]
 pub(super) struct Rules {
     pub(super) default: fn(&mut Value),
     pub(super) admit: Admit,
@@ -50,10 +50,10 @@ pub(super) struct Rules {
     /// Whether one object is written at a time.
     pub(super) alone: bool,
     pub(super) prepare_create: fn(&mut Value),
-    pub(super) prepare_update: fn(Part, &mut Value, &Value),
+    pub(super) prepare_update: fn(WriteTarget, &mut Value, &Value),
     pub(super) prepare_delete: fn(&mut Value),
     pub(super) validate: fn(&Value) -> Vec<FieldError>,
-    pub(super) validate_update: fn(Part, &Value, &Value) -> Vec<FieldError>,
+    pub(super) validate_update: fn(WriteTarget, &Value, &Value) -> Vec<FieldError>,
     pub(super) name_validator: NameValidator,
     pub(super) generation: Generation,
     pub(super) create_on_update: bool,
@@ -256,7 +256,7 @@ impl Rules {
                 default: default_crd,
                 validate: validate_crd,
                 validate_update: |part, new, old| match part {
-                    Part::Main => validate_crd_update(new, old),
+                    WriteTarget::Main => validate_crd_update(new, old),
                     _ => Vec::new(),
                 },
                 ..plain

@@ -1,4 +1,4 @@
-//! What is special about a custom kind: nothing but what its schema says.
+//! The strategy of custom kinds, derived from their schema.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use bowline_machinery::{
 use serde_json::Value;
 
 use crate::object::into_map;
-use crate::resource::{Behaviour, Generation, Part, Scale};
+use crate::resource::{Generation, ResourceStrategy, Scale, WriteTarget};
 
 /// One version of a custom kind.
 pub(crate) struct Custom {
@@ -19,13 +19,13 @@ pub(crate) struct Custom {
     pub(crate) schema: Arc<Schema>,
     pub(crate) has_status: bool,
     pub(crate) scale: Option<Scale>,
-    /// Fields that can be selected by, as JSON pointers.
+    /// Selectable fields, as JSON pointers.
     pub(crate) selectable: Vec<(String, String)>,
-    /// Whether everything that is stored went through this very schema.
+    /// Whether all stored objects were written with this very schema.
     pub(crate) reads_as_stored: bool,
-    /// Whether the definition is to go: nothing new is made.
+    /// Whether the definition is being deleted: then no objects are created.
     pub(crate) is_terminating: bool,
-    /// What clients of this version are told.
+    /// Deprecation warning of this version.
     pub(crate) deprecation: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Custom {
     }
 }
 
-impl Behaviour for Custom {
+impl ResourceStrategy for Custom {
     fn normalise(&self, mut object: Value, unknown: &mut Vec<String>) -> Result<Value, Status> {
         let metadata = into_map(&mut object).remove("metadata").unwrap_or_default();
         if let Some(object_meta) = *OBJECT_META {
@@ -86,10 +86,10 @@ impl Behaviour for Custom {
         }
     }
 
-    fn prepare_update(&self, part: Part, new: &mut Value, old: &Value) {
+    fn prepare_update(&self, part: WriteTarget, new: &mut Value, old: &Value) {
         match part {
-            // The status, and nothing else.
-            Part::Status => {
+            // The status only.
+            WriteTarget::Status => {
                 let sent = std::mem::replace(new, old.clone());
                 keep(new, &sent, "status");
             }
@@ -106,9 +106,9 @@ impl Behaviour for Custom {
         self.schema.validate(object, &FieldPath::root())
     }
 
-    fn validate_update(&self, part: Part, new: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, part: WriteTarget, new: &Value, old: &Value) -> Vec<FieldError> {
         match part {
-            Part::Status => self.schema.validate_status_update(new, old),
+            WriteTarget::Status => self.schema.validate_status_update(new, old),
             _ => self.schema.validate_update(new, old),
         }
     }
@@ -160,7 +160,7 @@ impl Behaviour for Custom {
     }
 }
 
-/// A field is taken from another object.
+/// Copies a field from another object.
 fn keep(new: &mut Value, from: &Value, field: &str) {
     match from.get(field) {
         Some(value) => into_map(new).insert(field.to_owned(), value.clone()),

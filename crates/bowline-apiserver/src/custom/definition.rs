@@ -1,19 +1,19 @@
-//! What a `CustomResourceDefinition` says.
+//! The content of a `CustomResourceDefinition`.
 
 use bowline_machinery::{FieldPath, GroupVersionKind, Schema};
 use serde_json::{Value, json};
 
 use crate::object::{child_mut, finalizers, into_map, metadata_mut};
-use crate::resource::{Names, Part};
+use crate::resource::{Names, WriteTarget};
 
-/// Keeps a definition until all its objects are gone.
+/// Finalizer that keeps a definition until all its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 pub(crate) fn is_definition(gvk: &GroupVersionKind) -> bool {
     gvk.group == "apiextensions.k8s.io" && gvk.kind == "CustomResourceDefinition"
 }
 
-/// A definition, with an eye to what is to be served.
+/// A typed view of a definition.
 pub(crate) struct Definition<'a> {
     crd: &'a Value,
 }
@@ -51,7 +51,7 @@ impl<'a> Definition<'a> {
         condition(self.crd, "Established").is_some_and(|condition| condition["status"] == "True")
     }
 
-    /// The names under which the resource is asked to be served, or was accepted to be.
+    /// The names at a pointer: the requested or the accepted ones.
     pub(crate) fn names(&self, at: &str) -> Names {
         let names = self.crd.pointer(at).cloned().unwrap_or_default();
         let text = |field: &str| names[field].as_str().unwrap_or_default().to_owned();
@@ -74,7 +74,7 @@ pub(crate) fn condition<'a>(crd: &'a Value, kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|condition| condition["type"] == kind)
 }
 
-/// Sets a condition; its time moves only if its status does.
+/// Sets a condition; its transition time changes only with its status.
 pub(crate) fn set_condition(
     crd: &mut Value,
     kind: &str,
@@ -109,7 +109,7 @@ fn storage_version(crd: &Value) -> Option<&str> {
     versions.find(|version| version["storage"] == true)?["name"].as_str()
 }
 
-/// A new definition has stored nothing but in its storage version.
+/// A new definition has stored objects only in its storage version.
 pub(crate) fn prepare_create(crd: &mut Value) {
     let stored: Vec<_> = storage_version(crd).into_iter().map(str::to_owned).collect();
     let status =
@@ -117,9 +117,9 @@ pub(crate) fn prepare_create(crd: &mut Value) {
     into_map(crd).insert("status".to_owned(), status);
 }
 
-/// Versions that were once stored are remembered.
-pub(crate) fn prepare_update(part: Part, crd: &mut Value, _old: &Value) {
-    if part != Part::Main {
+/// Adds the storage version to the stored versions.
+pub(crate) fn prepare_update(part: WriteTarget, crd: &mut Value, _old: &Value) {
+    if part != WriteTarget::Main {
         return;
     }
     let Some(storage) = storage_version(crd).map(str::to_owned) else { return };
@@ -131,7 +131,7 @@ pub(crate) fn prepare_update(part: Part, crd: &mut Value, _old: &Value) {
     }
 }
 
-/// A definition that is to go says so, and stays until its objects are gone.
+/// Sets the condition `Terminating` of a definition that is being deleted.
 pub(crate) fn prepare_delete(crd: &mut Value) {
     let now =
         crd.pointer("/metadata/deletionTimestamp").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -142,7 +142,7 @@ pub(crate) fn prepare_delete(crd: &mut Value) {
     }
 }
 
-/// What a definition asks for that this server does not have yet.
+/// Warnings about features of a definition that this server does not have yet.
 pub(crate) fn warnings(crd: &Value) -> Vec<String> {
     let definition = Definition::new(crd);
     let mut warnings = Vec::new();

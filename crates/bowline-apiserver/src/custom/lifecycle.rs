@@ -1,11 +1,11 @@
-//! How definitions come into force and go. Everything here follows from what is stored, under one lock, so that it does
-//! not matter in which order two writers get here.
+//! Serves and removes custom resources to match the stored definitions. Everything is a function of the stored state,
+//! under one lock, so that the order of concurrent writers does not matter.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, PoisonError};
 
 use bowline_machinery::{FieldPath, GroupResource, GroupVersionKind, Schema};
-use bowline_storage::{List, TableId};
+use bowline_storage::{ListRequest, TableId};
 use serde_json::{Value, json};
 
 use super::behaviour::Custom;
@@ -15,7 +15,7 @@ use crate::delete::DeleteOptions;
 use crate::object::{self, child_mut, finalizers, set_finalizers};
 use crate::query::Query;
 use crate::request::Verb;
-use crate::resource::{Names, Part, Resource, Scale, Subresource};
+use crate::resource::{Names, Resource, Scale, Subresource, WriteTarget};
 use crate::server::Inner;
 use crate::write::{Change, Write};
 
@@ -30,7 +30,7 @@ const VERBS: [Verb; 8] = [
     Verb::Watch,
 ];
 
-/// Brings into force what is stored under the name of a definition.
+/// Serves the definition that is stored under a name.
 pub(crate) fn definition_changed(inner: &Inner, name: &str) {
     let guard = inner.custom.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(definitions) = definitions(inner) else { return };
@@ -46,7 +46,7 @@ pub(crate) fn definition_changed(inner: &Inner, name: &str) {
     if established {
         publish(inner, &crd, accepted.as_ref().unwrap_or(&before));
     }
-    // Only once it is served does it say so.
+    // Its conditions change only after it is served.
     write_conditions(inner, &definitions, name, &accepted);
     let frees_names =
         !before.plural.is_empty() && accepted.as_ref().is_ok_and(|accepted| *accepted != before);
@@ -63,7 +63,7 @@ pub(crate) fn definition_changed(inner: &Inner, name: &str) {
 /// Names became free: other definitions of the group may have waited for them.
 fn reconsider(inner: &Inner, definitions: &Resource, name: &str) {
     let Some((_, group)) = name.split_once('.') else { return };
-    let Ok(listing) = inner.store.list(definitions.table, List::default()) else { return };
+    let Ok(listing) = inner.store.list(definitions.table, ListRequest::default()) else { return };
     for record in listing.items.iter().filter(|record| &*record.key != name) {
         let Ok(crd) = definitions.decode(&record.body) else { continue };
         let refused =
@@ -74,19 +74,19 @@ fn reconsider(inner: &Inner, definitions: &Resource, name: &str) {
     }
 }
 
-/// A definition that is to go may have waited for this object.
+/// A definition that is being deleted may have waited for this object.
 pub(crate) fn object_deleted(inner: &Inner, resource: &Resource) {
     let Some((definitions, crd)) = terminating(inner, resource) else { return };
     finish(inner, &definitions, &crd);
 }
 
-/// A definition may have begun to go while this object was being made.
+/// A definition may have been marked for deletion while this object was being created.
 pub(crate) fn object_created(inner: &Inner, resource: &Resource) {
     let Some((definitions, crd)) = terminating(inner, resource) else { return };
     clean_up(inner, &definitions, &crd);
 }
 
-/// The definition of a resource, if it is to go.
+/// The definition of a resource, if it is being deleted.
 fn terminating(inner: &Inner, resource: &Resource) -> Option<(Arc<Resource>, Value)> {
     let resources = inner.registry.resources();
     let current = resources.custom(&resource.gvk.group, &resource.names.plural)?;
@@ -107,12 +107,12 @@ fn stored(inner: &Inner, definitions: &Resource, name: &str) -> Option<Value> {
     definitions.decode(&record.body).ok()
 }
 
-/// Where the objects of a definition are kept: two definitions of one name have nothing in common.
+/// Storage table of a definition: two definitions of one name share nothing.
 fn table(inner: &Inner, definition: &Definition<'_>) -> TableId {
     inner.store.create_table(&format!("custom:{}", definition.text("/metadata/uid")))
 }
 
-/// A definition is gone: its resource is no longer served, and what it stored is forgotten.
+/// Removes a deleted definition: its resource is no longer served, and its stored objects are dropped.
 fn withdraw(inner: &Inner, name: &str) {
     let Some((plural, group)) = name.split_once('.') else { return };
     let Some(table) = inner.registry.resources().custom(group, plural).map(|resource| resource.table) else {
@@ -122,12 +122,12 @@ fn withdraw(inner: &Inner, name: &str) {
     inner.store.drop_table(table);
 }
 
-/// The names of a definition, unless another of its group has them.
+/// The names of a definition, unless another one of its group has them.
 fn accept_names(inner: &Inner, definitions: &Resource, crd: &Value) -> Result<Names, (&'static str, String)> {
     let definition = Definition::new(crd);
     let wanted = definition.names("/spec/names");
     let kind = definition.text("/spec/names/kind");
-    let Ok(listing) = inner.store.list(definitions.table, List::default()) else { return Ok(wanted) };
+    let Ok(listing) = inner.store.list(definitions.table, ListRequest::default()) else { return Ok(wanted) };
     let (mut resources, mut kinds) = (Vec::new(), Vec::new());
     for record in &listing.items {
         let Ok(other) = definitions.decode(&record.body) else { continue };
@@ -158,14 +158,14 @@ fn accept_names(inner: &Inner, definitions: &Resource, crd: &Value) -> Result<Na
     if taken(&wanted.list_kind, &kinds) {
         conflicts.push(("ListKindConflict", in_use(&wanted.list_kind)));
     }
-    // Of several conflicts the last one is told.
+    // Of several conflicts, the last one is reported.
     if let Some(conflict) = conflicts.pop() {
         return Err(conflict);
     }
     Ok(wanted)
 }
 
-/// Serves every version that is to be served.
+/// Serves every version with `served: true`.
 fn publish(inner: &Inner, crd: &Value, names: &Names) {
     let definition = Definition::new(crd);
     let table = table(inner, &definition);
@@ -178,7 +178,7 @@ fn publish(inner: &Inner, crd: &Value, names: &Names) {
         .versions()
         .enumerate()
         .filter(|(_, version)| version["served"] == true)
-        // What is built in is not replaced.
+        // A built-in version is not replaced.
         .filter(|(_, version)| {
             !before.is_built_in_version(definition.group(), version["name"].as_str().unwrap_or_default())
         })
@@ -186,7 +186,7 @@ fn publish(inner: &Inner, crd: &Value, names: &Names) {
             let path = FieldPath::new("spec.versions").index(index).child("schema.openAPIV3Schema");
             let schema = Schema::compile(&version["schema"]["openAPIV3Schema"], &path).ok()?;
             let known = before.find(definition.group(), version["name"].as_str()?, &names.plural);
-            // Objects that were stored under another schema are not what this one would make of them.
+            // Objects stored under another schema may differ from this schema's form.
             let same = known.is_some_and(|known| known.schema_text.as_deref() == Some(&schema_text(version)));
             let unchanged =
                 known.is_some_and(|known| known.table == table && known.behaviour.reads_as_stored());
@@ -205,13 +205,13 @@ fn publish(inner: &Inner, crd: &Value, names: &Names) {
     }
 }
 
-/// What decides how objects of a version are stored, and what is kept beside them.
+/// The parts of a version that determine how its objects are stored and indexed.
 fn schema_text(version: &Value) -> String {
     format!("{} {}", version["schema"], version["selectableFields"])
 }
 
 fn is_empty(inner: &Inner, table: TableId) -> bool {
-    let one = List { limit: NonZeroUsize::new(1), ..List::default() };
+    let one = ListRequest { limit: NonZeroUsize::new(1), ..ListRequest::default() };
     inner.store.list(table, one).is_ok_and(|listing| listing.items.is_empty())
 }
 
@@ -285,7 +285,7 @@ fn write_conditions(
     name: &str,
     accepted: &Result<Names, (&'static str, String)>,
 ) {
-    let now = object::timestamp(inner.clock.wall());
+    let now = object::timestamp(inner.clock.system_time());
     let modify = |mut crd: Value| {
         let was_established = Definition::new(&crd).is_established();
         match accepted {
@@ -309,8 +309,12 @@ fn write_conditions(
         Ok(stripped(crd))
     };
     let query = Query::default();
-    // A definition that is gone by now needs no conditions.
-    let _ = Write::by_server(inner, definitions, &query).update(name, Part::Status, Change::Modify(&modify));
+    // A definition that was deleted meanwhile needs no conditions.
+    let _ = Write::by_server(inner, definitions, &query).update(
+        name,
+        WriteTarget::Status,
+        Change::Modify(&modify),
+    );
 }
 
 fn stripped(mut object: Value) -> Decoded {
@@ -318,26 +322,26 @@ fn stripped(mut object: Value) -> Decoded {
     Decoded { object, complaints: Vec::new() }
 }
 
-/// Deletes all objects of a definition that is to go, and the definition once they are gone.
+/// Deletes all objects of a definition that is being deleted, and then the definition.
 fn clean_up(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
     let definition = Definition::new(crd);
     let plural = definition.text("/spec/names/plural");
     if let Some(resource) = inner.registry.resources().custom(definition.group(), plural).cloned()
-        && let Ok(listing) = inner.store.list(resource.table, List::default())
+        && let Ok(listing) = inner.store.list(resource.table, ListRequest::default())
     {
         let query = Query::default();
         for record in &listing.items {
             let (namespace, name) = object::split_key(&record.key);
             let mut write = Write::by_server(inner, &resource, &query);
             write.namespace = namespace;
-            // Objects that something keeps are waited for; others that are gone already are no problem.
+            // Objects with finalizers are waited for; missing objects are no error.
             let _ = write.delete(name, &DeleteOptions::default());
         }
     }
     finish(inner, definitions, crd);
 }
 
-/// Lets a definition go that is to go, if none of its objects is left.
+/// Removes a definition that is being deleted, if it has no objects left.
 fn finish(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
     let definition = Definition::new(crd);
     let waits = finalizers(crd).iter().any(|finalizer| finalizer == CLEANUP_FINALIZER);
@@ -352,11 +356,11 @@ fn finish(inner: &Inner, definitions: &Arc<Resource>, crd: &Value) {
     let query = Query::default();
     let gone = Write::by_server(inner, definitions, &query).update(
         definition.name(),
-        Part::Status,
+        WriteTarget::Status,
         Change::Modify(&modify),
     );
     if gone.is_ok_and(|outcome| matches!(outcome, crate::write::Outcome::Deleted { .. })) {
-        // Whatever is stored under its name by now comes into force.
+        // A definition that is stored under its name by now is served.
         definition_changed(inner, definition.name());
     }
 }

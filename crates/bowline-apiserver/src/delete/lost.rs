@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bowline_machinery::{FieldError, GroupVersionKind, NameValidator, Status};
-use bowline_storage::{Contents, TableId};
+use bowline_storage::{NewRecord, TableId};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
@@ -13,18 +13,17 @@ use super::DeleteOptions;
 use crate::ApiServer;
 use crate::object::Meta;
 use crate::query::Query;
-use crate::resource::{Behaviour, Generation, Names, Part, Resource};
+use crate::resource::{Generation, Names, Resource, ResourceStrategy, WriteTarget};
 use crate::write::Write;
 
-/// A kind with a grace period that is over at once, and somebody who deletes an object the second time that it is
-/// looked at.
+/// A kind with a grace period that is over at once, and another client that deletes an object at its second read.
 struct Contested {
     server: ApiServer,
     table: TableId,
     looks: AtomicUsize,
 }
 
-impl Behaviour for Contested {
+impl ResourceStrategy for Contested {
     fn grace_period(&self, _object: &Value, _asked: Option<i64>) -> Option<i64> {
         Some(0)
     }
@@ -34,7 +33,7 @@ impl Behaviour for Contested {
         if self.looks.fetch_add(1, Ordering::Relaxed) == 1
             && let Some(record) = store.get(self.table, "a")
         {
-            let last = |_| Contents::new(record.body.clone(), empty());
+            let last = |_| NewRecord::new(record.body.clone(), empty());
             store.delete(self.table, "a", record.revision, last).expect("it is there");
         }
         Vec::new()
@@ -54,7 +53,7 @@ impl Behaviour for Contested {
         Vec::new()
     }
 
-    fn validate_update(&self, _part: Part, _new: &Value, _old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, _part: WriteTarget, _new: &Value, _old: &Value) -> Vec<FieldError> {
         Vec::new()
     }
 
@@ -72,7 +71,7 @@ fn empty() -> Meta {
 }
 
 #[test]
-fn an_object_that_was_marked_and_then_taken_away_by_somebody_else_was_written() {
+fn an_object_that_was_marked_and_then_deleted_by_another_client_was_written() {
     let server = ApiServer::builder().build().expect("a server can be built");
     let inner = &server.inner;
     let table = inner.store.create_table("contested");
@@ -89,13 +88,13 @@ fn an_object_that_was_marked_and_then_taken_away_by_somebody_else_was_written() 
         head: Bytes::new(),
     });
     let object = json!({"metadata": {"resourceVersion": "1", "name": "a"}}).to_string();
-    let stored = inner.store.put(table, "a", None, |_| Contents::new(object, empty()));
+    let stored = inner.store.put(table, "a", None, |_| NewRecord::new(object, empty()));
     let before = stored.expect("it is new").revision.get();
     let query = Query::default();
     let mut write = Write::by_server(inner, &resource, &query);
     let committed = Cell::new(false);
     let outcome = write.delete_noting("a", &DeleteOptions::default(), &committed);
     assert_eq!(outcome.map_err(|status| status.code).err(), Some(404));
-    // The mark, and the end that somebody else made.
+    // The deletion mark, and the deletion by the other client.
     assert_eq!((committed.get(), server.revision() - before), (true, 2));
 }

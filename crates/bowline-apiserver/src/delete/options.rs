@@ -1,4 +1,4 @@
-//! `DeleteOptions`: how something is to be deleted, and under which conditions.
+//! `DeleteOptions`: the mode and the preconditions of a delete.
 
 use bowline_machinery::facts::{self, UnknownFields};
 use bowline_machinery::{FieldError, FieldPath, GroupKind, GroupResource, Status};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::query::Query;
 use crate::resource::Resource;
 
-/// How something is to be deleted.
+/// Options of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {
@@ -19,7 +19,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) dry_run: Option<Vec<String>>,
 }
 
-/// What must be so for a delete to be done.
+/// Preconditions of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Preconditions {
@@ -28,8 +28,8 @@ pub(crate) struct Preconditions {
 }
 
 impl DeleteOptions {
-    /// From the body if there is one, else from the parameters: never from both. A dry run that is only in the parameters of
-    /// a request with a body is none.
+    /// From the body if there is one, else from the parameters: never from both. With a body, a dry run in the
+    /// parameters is ignored.
     pub(crate) fn of(body: &[u8], query: &Query) -> Result<Self, Status> {
         let options = if body.is_empty() {
             if let Some(error) = &query.delete_error {
@@ -100,8 +100,7 @@ impl DeleteOptions {
         Err(Status::invalid(&GroupKind::new("meta.k8s.io", "DeleteOptions"), "", &errors))
     }
 
-    /// Whether an object with this uid and revision is the one that is to be deleted. Namespaces say it in their own
-    /// words.
+    /// Checks the preconditions, uid and revision, of a delete. Namespaces have their own error text.
     pub(crate) fn check_record(
         &self,
         resource: &Resource,
@@ -133,7 +132,7 @@ impl DeleteOptions {
         }
     }
 
-    /// Whether nothing is to be changed.
+    /// Whether it is a dry run.
     pub(crate) fn dry_run(&self) -> bool {
         self.dry_run.as_ref().is_some_and(|values| !values.is_empty())
     }

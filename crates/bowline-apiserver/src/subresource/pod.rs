@@ -1,4 +1,4 @@
-//! What only pods have: they are bound to a node, and evicted from it.
+//! Subresources of pods: binding and eviction.
 
 mod eviction;
 
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use crate::decode::Decoded;
 use crate::negotiate;
 use crate::object::{self, meta_str, metadata};
-use crate::resource::Part;
-use crate::rest::Exchange;
-use crate::server::Answer;
+use crate::resource::WriteTarget;
+use crate::rest::ResourceRequest;
+use crate::server::ApiResponse;
 use crate::write::Change;
 
 pub(super) use eviction::evict;
 
 /// Puts a pod on a node, once.
-pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status> {
+pub(super) fn bind(exchange: &ResourceRequest<'_>, name: &str) -> Result<ApiResponse, Status> {
     negotiate::check_json(exchange.headers)?;
     let mut write = exchange.write("CreateOptions")?;
     let checked = exchange.write("CreateOptions")?;
@@ -35,14 +35,14 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status
     if node.is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
     }
-    // Told as an error that nobody expected.
+    // kube-apiserver answers with an internal error.
     let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
     match errors.as_slice() {
         [] => {}
         [error] => return Err(Status::failure(500, "", error)),
         errors => return Err(Status::failure(500, "", format!("[{}]", errors.join(", ")))),
     }
-    let now = object::timestamp(exchange.inner.clock.wall());
+    let now = object::timestamp(exchange.inner.clock.system_time());
     let modify = |pod: Value| {
         checked.check_bound(&binding, &pod, name)?;
         let binding_of_pods = GroupResource::new("", "pods/binding");
@@ -60,12 +60,12 @@ pub(super) fn bind(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status
         }
         Ok(Decoded { object: bound(pod, &binding, node, &now), complaints: Vec::new() })
     };
-    let outcome = write.update(name, Part::Binding, Change::Modify(&modify))?;
+    let outcome = write.update(name, WriteTarget::Binding, Change::Modify(&modify))?;
     exchange.note(&outcome);
-    Ok(Answer::json(201, &done()))
+    Ok(ApiResponse::json(201, &done()))
 }
 
-/// What is told of something that was done and left nothing to show.
+/// The answer to a request that succeeded without an object to show.
 fn done() -> Status {
     let mut status = Status::success(bowline_machinery::StatusDetails::default());
     (status.details, status.code) = (None, 201);

@@ -1,4 +1,4 @@
-//! `scale`: the one number that autoscalers know, wherever a kind keeps it.
+//! `scale`: the number of replicas for autoscalers, wherever a kind stores it.
 
 use bowline_machinery::facts::{self, UnknownFields};
 use bowline_machinery::{FieldError, FieldPath, GroupKind, LabelSelector, Status};
@@ -10,19 +10,19 @@ use crate::object::{self, meta_str};
 use crate::patch::{self, Patch};
 use crate::read;
 use crate::request::Verb;
-use crate::resource::{Part, Scale};
-use crate::rest::Exchange;
-use crate::server::{Answer, method_not_allowed};
+use crate::resource::{Scale, WriteTarget};
+use crate::rest::ResourceRequest;
+use crate::server::{ApiResponse, method_not_allowed};
 use crate::write::{self, Change, Write};
 
-pub(super) fn answer(exchange: &Exchange<'_>, verb: Verb, name: &str) -> Result<Answer, Status> {
+pub(super) fn answer(exchange: &ResourceRequest<'_>, verb: Verb, name: &str) -> Result<ApiResponse, Status> {
     let scale = exchange.resource.behaviour.scale().ok_or_else(Status::no_such_path)?;
     match verb {
         Verb::Get => {
             let key = object::key(exchange.namespace, name);
             let record = read::get(&exchange.inner.store, &exchange.resource, &key, exchange.query)?;
             let object = exchange.resource.decode(&record.body)?;
-            Ok(Answer::json(200, &scale.of(&object)))
+            Ok(ApiResponse::json(200, &scale.of(&object)))
         }
         Verb::Update => {
             negotiate::check_json(exchange.headers)?;
@@ -54,7 +54,7 @@ pub(super) fn answer(exchange: &Exchange<'_>, verb: Verb, name: &str) -> Result<
     }
 }
 
-/// A value as a `Scale`; otherwise what it says it is, and why it is none.
+/// Decodes a `Scale`; otherwise returns the stated kind and the error.
 fn read_scale(value: Value) -> Result<Value, (String, String)> {
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or("Scale").to_owned();
     if kind != "Scale" {
@@ -70,14 +70,14 @@ fn read_scale(value: Value) -> Result<Value, (String, String)> {
     }
 }
 
-/// Changes the number of replicas to what `desired` makes of the present scale.
+/// Sets the number of replicas that `desired` returns for the present scale.
 fn change(
-    exchange: &Exchange<'_>,
+    exchange: &ResourceRequest<'_>,
     write: &mut Write<'_>,
     name: &str,
     scale: &Scale,
     desired: &dyn Fn(&Value) -> Result<Value, Status>,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let modify = |mut object: Value| {
         let wanted = desired(&scale.of(&object))?;
         let replicas = check(&wanted, name)?;
@@ -88,11 +88,11 @@ fn change(
         }
         Ok(Decoded { object, complaints: Vec::new() })
     };
-    let outcome = write.update(name, Part::Main, Change::Modify(&modify))?;
+    let outcome = write.update(name, WriteTarget::Main, Change::Modify(&modify))?;
     crate::custom::committed(exchange.inner, &exchange.resource, &outcome);
     exchange.note(&outcome);
     let object = outcome.into_object(&exchange.resource)?;
-    Ok(Answer::json(200, &scale.of(&object)))
+    Ok(ApiResponse::json(200, &scale.of(&object)))
 }
 
 fn check(wanted: &Value, name: &str) -> Result<i64, Status> {
@@ -105,7 +105,7 @@ fn check(wanted: &Value, name: &str) -> Result<i64, Status> {
     Ok(replicas)
 }
 
-/// Sets a field, making what is missing on the way to it.
+/// Sets a field and creates its missing parents.
 fn set(object: &mut Value, pointer: &str, value: Value) {
     let mut place = object;
     for part in pointer.trim_start_matches('/').split('/') {

@@ -1,14 +1,14 @@
-//! The metadata of an object that is updated: what stays as it was, and how generation moves.
+//! The metadata of an updated object: fields that are kept, and the generation.
 
 use serde_json::{Map, Value};
 
 use super::Write;
 use crate::object::{metadata, metadata_mut};
-use crate::resource::{Generation, Part};
+use crate::resource::{Generation, WriteTarget};
 
 impl Write<'_> {
-    /// What an update cannot change is as before; generation moves if it has to.
-    pub(super) fn carry_over(&self, part: Part, new: &mut Value, old: &Value) {
+    /// Restores fields that an update cannot change, and increments the generation if needed.
+    pub(super) fn carry_over(&self, part: WriteTarget, new: &mut Value, old: &Value) {
         let old_metadata = metadata(old).cloned().unwrap_or_default();
         let new_metadata = metadata_mut(new);
         new_metadata.remove("managedFields");
@@ -29,7 +29,7 @@ impl Write<'_> {
         if let Some(grace) = old_metadata.get("deletionGracePeriodSeconds") {
             new_metadata.entry("deletionGracePeriodSeconds").or_insert_with(|| grace.clone());
         }
-        let may_move = matches!(part, Part::Main | Part::EphemeralContainers);
+        let may_move = matches!(part, WriteTarget::Main | WriteTarget::EphemeralContainers);
         if may_move && moves_generation(self.resource.behaviour.generation(), new, old) {
             let generation = old_metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
             metadata_mut(new).insert("generation".to_owned(), (generation + 1).into());

@@ -4,7 +4,7 @@ use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
 
 use crate::query::Query;
 
-/// What is wrong with options that all writes have; `options` is what they are called together.
+/// Validates the options that all writes have; `options` is their kind, as in `CreateOptions`.
 pub(crate) fn check_options(query: &Query, dry_run: &[String], options: &str) -> Result<(), Status> {
     let mut errors = Vec::new();
     if dry_run.iter().any(|value| value != "All") {

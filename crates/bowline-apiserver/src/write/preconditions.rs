@@ -1,4 +1,4 @@
-//! What must be so for a write to be done: it is about this very object, in the state that the client saw.
+//! Preconditions of a write: UID and resourceVersion of the object.
 
 use bowline_machinery::{FieldError, FieldPath, GroupKind, Status};
 use bowline_storage::Record;
@@ -8,17 +8,17 @@ use super::Write;
 use crate::object::{self, Meta, meta_str};
 use crate::resource::Resource;
 
-/// What is told of an object that is no longer what a client saw.
+/// The message of a conflict.
 pub(super) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 impl Write<'_> {
-    /// Who names a uid means that very object.
+    /// A uid in the request must be the object's.
     pub(crate) fn check_uid(&self, new: &Value, present: &str, name: &str) -> Result<(), Status> {
         self.check_same("UID", meta_str(new, "uid"), present, name)
     }
 
-    /// What a binding says of the pod that it is for, it says of that very one.
+    /// Checks that UID and resourceVersion in a binding are those of the pod.
     pub(crate) fn check_bound(&self, binding: &Value, pod: &Value, name: &str) -> Result<(), Status> {
         self.check_uid(binding, meta_str(pod, "uid"), name)?;
         let [wanted, present] = [binding, pod].map(|object| meta_str(object, "resourceVersion"));
@@ -29,7 +29,7 @@ impl Write<'_> {
         if wanted.is_empty() || wanted == present {
             return Ok(());
         }
-        // The place where kube-apiserver keeps it, which a dry run knows only in part.
+        // kube-apiserver's storage path, which a dry run knows only in part.
         let registry = if self.dry_run { "" } else { "/registry" };
         let why = format!(
             "StorageError: invalid object, Code: 4, Key: {registry}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
@@ -40,7 +40,7 @@ impl Write<'_> {
         Err(Status::conflict(&self.resource.group_resource(), name, &why))
     }
 
-    /// Who names a revision means that state of the object. Whether one was named.
+    /// A revision in the request must be the object's. Returns whether there was one.
     pub(super) fn check_revision(
         &self,
         new: &Value,
@@ -71,7 +71,7 @@ impl Write<'_> {
     }
 }
 
-/// The name of the request is that of the object.
+/// Checks that the names of request and object agree.
 pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     match meta_str(object, "name") {
         "" => Err(Status::bad_request(format!(
@@ -84,7 +84,7 @@ pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
     }
 }
 
-/// Where kube-apiserver keeps objects of a resource in etcd, which it tells clients.
+/// The etcd path of a resource in kube-apiserver, which appears in error messages.
 fn registry_path(resource: &Resource) -> String {
     let plural = resource.names.plural.as_str();
     match (resource.gvk.group.as_str(), plural) {

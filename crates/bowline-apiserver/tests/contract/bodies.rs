@@ -1,4 +1,4 @@
-//! What a request may carry: objects of the right kind, with fields that are known.
+//! Request bodies: the right kind, known fields.
 
 use http::Method;
 use serde_json::{Value, json};

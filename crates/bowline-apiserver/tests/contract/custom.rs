@@ -461,7 +461,7 @@ async fn objects_go_with_their_definition() {
     assert!(going["metadata"]["deletionTimestamp"].is_string());
     env.until(&path(&defined.name), |answer| answer.code == 404).await;
     env.until(&defined.objects, |answer| answer.code == 404).await;
-    // What is defined again begins with nothing.
+    // A kind that is defined again begins without objects.
     let (again, crd) = definition(&env, json!([version("v1", &anything())]));
     env.post(DEFINITIONS, crd).await.expect(201);
     established(&env, &again).await;

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{Env, names, revision, told};
+use crate::{Env, event_names, names, revision};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -111,7 +111,7 @@ async fn the_metadata_of_custom_objects_is_read_alone() {
     assert_eq!(list["metadata"], json!({"resourceVersion": revision(&list).to_string()}));
     let watch = format!("{path}?watch=true&allowWatchBookmarks=true");
     let events = env.events(&watch, &[("accept", accept)], 2).await;
-    assert_eq!(told(&events), [("ADDED", "a"), ("BOOKMARK", "")]);
+    assert_eq!(event_names(&events), [("ADDED", "a"), ("BOOKMARK", "")]);
     assert_eq!(events[0]["object"], alone);
     assert_eq!(events[1]["object"]["kind"], "PartialObjectMetadata");
     things.forget().await;
@@ -127,7 +127,7 @@ async fn custom_objects_come_and_go_with_the_fields_that_their_definition_names(
     }
     let watch = format!("{path}?resourceVersion={}&fieldSelector=spec.colour%3Dblue", revision(&made));
     let events = env.watch(&watch, 2).await;
-    assert_eq!(told(&events), [("ADDED", "a"), ("DELETED", "a")]);
+    assert_eq!(event_names(&events), [("ADDED", "a"), ("DELETED", "a")]);
     assert_eq!(events[1]["object"]["spec"]["colour"], "blue");
     assert!(revision(&events[1]["object"]) > revision(&events[0]["object"]));
     let answer = env.get(&format!("{path}?fieldSelector=spec.size%3D1")).await;
@@ -154,7 +154,7 @@ async fn a_watch_from_before_all_that_is_known_is_told_so_in_an_event() {
     let things = Things::new().await;
     // Nothing is known about the time before there were such things.
     let events = things.env.watch(&format!("{}?resourceVersion=1&timeoutSeconds=5", things.path), 2).await;
-    assert_eq!(told(&events), [("ERROR", "")]);
+    assert_eq!(event_names(&events), [("ERROR", "")]);
     let status = &events[0]["object"];
     assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("Expired")));
     assert_eq!((&status["code"], &status["status"]), (&json!(410), &json!("Failure")));

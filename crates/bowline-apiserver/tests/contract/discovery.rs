@@ -1,4 +1,4 @@
-//! What a server tells of itself: its version, its groups and its resources.
+//! Discovery: version, groups, resources.
 
 use std::collections::BTreeSet;
 
@@ -418,7 +418,7 @@ async fn custom_resources_are_discovered_like_built_in_ones() {
             },
         ])
     );
-    // What is not served, and what there is not, is not even a `Status`.
+    // The answer for an unserved group or path is not even a `Status`.
     for path in ["v1alpha1", "v7", "v7/gadgets", "v1/nothings"] {
         assert_eq!(
             env.get(&format!("/apis/{group}/{path}")).await.expect(404),
@@ -439,7 +439,7 @@ async fn documents_about_the_server_can_only_be_read() {
         }
         assert_eq!(env.call(Method::HEAD, path, &[], "").await.code, 405, "{path}");
     }
-    // These do not look at the method at all.
+    // These ignore the method.
     for path in ["/apis", "/apis/apps", "/"] {
         assert_eq!(env.call(Method::POST, path, &[], "").await.code, 200, "{path}");
     }

@@ -28,7 +28,7 @@ pub(crate) struct Env {
     pub(crate) namespace: String,
 }
 
-/// What a server answered.
+/// A server's answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -199,7 +199,7 @@ pub(crate) fn names(list: &Value) -> Vec<&str> {
 }
 
 /// The types of events, and the names of what they are about.
-pub(crate) fn told(events: &[Value]) -> Vec<(&str, &str)> {
+pub(crate) fn event_names(events: &[Value]) -> Vec<(&str, &str)> {
     events
         .iter()
         .map(|event| {

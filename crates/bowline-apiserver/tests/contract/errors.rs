@@ -1,4 +1,4 @@
-//! Requests that make no sense, and how a client is told.
+//! Invalid requests and their errors.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -322,7 +322,7 @@ async fn parameters_that_cannot_be_read_are_refused_by_those_who_need_them() {
         let status = answer.expect_status(400, "BadRequest", &expected);
         assert_eq!(status.get("details"), None);
     }
-    // Others do not look at them.
+    // Others ignore them.
     for query in ["gracePeriodSeconds=x", "nothing=1", "limit=-1", "limit=1&limit=x"] {
         assert_eq!(env.get(&format!("{maps}?{query}")).await.code, 200, "{query}");
     }

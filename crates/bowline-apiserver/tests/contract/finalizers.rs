@@ -51,7 +51,7 @@ async fn an_object_goes_with_its_last_finalizer() {
     assert_eq!((&last["data"]["k"], &last["metadata"]["finalizers"]), (&json!("last"), &Value::Null));
     assert_eq!(last["metadata"]["resourceVersion"], one_left["metadata"]["resourceVersion"]);
     env.get(&path).await.expect(404);
-    // What is watched is the last state that was stored.
+    // The watch shows the last state that was stored.
     let revision = one_left["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     let events = env.watch(&format!("{}?resourceVersion={revision}", env.core("configmaps")), 1).await;
     let gone = &events[0]["object"];

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Env, revision, told};
+use crate::{Env, event_names, revision};
 
 const STREAM: &str = "allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
 
@@ -16,7 +16,7 @@ async fn what_is_there_comes_first_and_a_bookmark_says_that_it_was_all() {
     let now = env.revision(&path).await;
     for from in ["", "&resourceVersion=0", &format!("&resourceVersion={now}")] {
         let events = env.watch(&format!("{path}?{STREAM}{from}"), 3).await;
-        assert_eq!(told(&events), [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")], "{from}");
+        assert_eq!(event_names(&events), [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")], "{from}");
         let bookmark = &events[2]["object"];
         assert!(revision(bookmark) >= now, "{from}: {bookmark:#}");
         let metadata = json!({
@@ -49,7 +49,7 @@ async fn changes_come_after_the_bookmark() {
         () = writes => unreachable!("it goes on for ever"),
     };
     let kinds = [("ADDED", "a"), ("BOOKMARK", ""), ("MODIFIED", "a"), ("MODIFIED", "a")];
-    assert_eq!(told(&events), kinds);
+    assert_eq!(event_names(&events), kinds);
     let seen: Vec<_> = events.iter().map(|event| revision(&event["object"])).collect();
     assert!(seen[0] <= seen[1] && seen[1] < seen[2] && seen[2] < seen[3], "{seen:?}");
 }
@@ -61,7 +61,7 @@ async fn who_does_not_allow_bookmarks_is_not_told_when_that_was_all() {
     env.post(&path, json!({"metadata": {"name": "a"}})).await.expect(201);
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
     let events = env.watch(&format!("{path}?{query}"), 2).await;
-    assert_eq!(told(&events), [("ADDED", "a")]);
+    assert_eq!(event_names(&events), [("ADDED", "a")]);
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn who_does_not_want_what_is_there_gets_only_what_comes() {
     let none = env.watch(&format!("{path}?{query}"), 1).await;
     assert_eq!(none, Vec::<Value>::new());
     let after = env.watch(&format!("{path}?{query}&resourceVersion={}", revision(&first)), 1).await;
-    assert_eq!(told(&after), [("ADDED", "b")]);
+    assert_eq!(event_names(&after), [("ADDED", "b")]);
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn a_watch_from_nowhere_that_allows_bookmarks_ends_its_beginning_with_one(
     env.post(&path, json!({"metadata": {"name": "a"}})).await.expect(201);
     for query in ["", "&resourceVersion=0"] {
         let events = env.watch(&format!("{path}?allowWatchBookmarks=true{query}"), 2).await;
-        assert_eq!(told(&events), [("ADDED", "a"), ("BOOKMARK", "")], "{query}");
+        assert_eq!(event_names(&events), [("ADDED", "a"), ("BOOKMARK", "")], "{query}");
         let annotations = &events[1]["object"]["metadata"]["annotations"];
         assert_eq!(annotations, &json!({"k8s.io/initial-events-end": "true"}), "{query}");
     }
@@ -122,7 +122,7 @@ async fn only_what_is_selected_comes_first() {
     }
     for selector in ["labelSelector=l%3Db", "fieldSelector=metadata.name%3Db"] {
         let events = env.watch(&format!("{path}?{STREAM}&{selector}"), 2).await;
-        assert_eq!(told(&events), [("ADDED", "b"), ("BOOKMARK", "")], "{selector}");
+        assert_eq!(event_names(&events), [("ADDED", "b"), ("BOOKMARK", "")], "{selector}");
     }
 }
 
@@ -156,7 +156,7 @@ async fn a_beginning_in_the_future_is_an_error_in_the_stream() {
     let path = env.core("configmaps");
     let future = 1_u64 << 40;
     let events = env.watch(&format!("{path}?{STREAM}&resourceVersion={future}"), 2).await;
-    assert_eq!(told(&events), [("ERROR", "")]);
+    assert_eq!(event_names(&events), [("ERROR", "")]);
     let status = &events[0]["object"];
     let message = status["message"].as_str().unwrap_or_default();
     assert!(

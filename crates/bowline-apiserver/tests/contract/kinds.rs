@@ -1,4 +1,4 @@
-//! Built-in kinds: what is stored of their objects, and what is refused.
+//! Built-in kinds: stored objects and refused ones.
 
 mod admission;
 mod objects;

@@ -206,7 +206,7 @@ async fn numbers_among_the_options_of_a_list_are_numbers() {
         let message = format!("strconv.ParseInt: parsing {text:?}: {why}");
         env.get(&format!("{path}?{query}")).await.expect_status(400, "BadRequest", &message);
     }
-    // Who reads one object has no such options.
+    // A get has no such options.
     env.get(&format!("{path}/a?limit=many&timeoutSeconds=soon")).await.expect(200);
 }
 

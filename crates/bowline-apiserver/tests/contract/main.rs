@@ -1,4 +1,4 @@
-//! What a Kubernetes API server does, as one suite with two arms: the embedded server, always, and a real kube-apiserver
+//! The behavior of a Kubernetes API server, as one suite with two arms: the embedded server, always, and a real kube-apiserver
 //! when `BOWLINE_REAL_KUBECONFIG` says where one is (`cargo xtask real test`). Every case is one rule, names it, and runs
 //! in a namespace of its own.
 
@@ -28,4 +28,4 @@ mod verbs;
 mod watches;
 mod writes;
 
-use env::{Answer, Env, names, revision, told};
+use env::{Answer, Env, event_names, names, revision};

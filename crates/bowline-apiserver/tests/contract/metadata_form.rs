@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{Answer, Env, names, revision, told};
+use crate::{Answer, Env, event_names, names, revision};
 
 const OBJECT: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -55,7 +55,7 @@ async fn the_metadata_of_a_list_is_read_alone() {
     assert_eq!((names(&rest), revision(&rest)), (vec!["b"], revision(&list)));
     assert_eq!(rest["apiVersion"], "meta.k8s.io/v1beta1");
     assert_eq!(rest["items"][0]["apiVersion"], "meta.k8s.io/v1beta1");
-    // What Go writes of no list at all.
+    // As Go writes a nil slice.
     let none = get(&env, &env.core("secrets"), LIST).await.expect(200);
     assert_eq!(none["items"], Value::Null);
 }
@@ -66,7 +66,7 @@ async fn the_metadata_of_changes_is_watched_alone() {
     let query =
         "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     let events = env.events(&format!("{path}?{query}"), &[("accept", OBJECT)], 2).await;
-    assert_eq!(told(&events), [("ADDED", "a"), ("BOOKMARK", "")]);
+    assert_eq!(event_names(&events), [("ADDED", "a"), ("BOOKMARK", "")]);
     let object = |metadata: &Value| json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
     assert_eq!(events[0]["object"], object(&made["metadata"]));
     let bookmark = json!({
@@ -77,7 +77,7 @@ async fn the_metadata_of_changes_is_watched_alone() {
     env.delete(&format!("{path}/a")).await.expect(200);
     let watch = format!("{path}?watch=true&resourceVersion={}", revision(&made));
     let events = env.events(&watch, &[("accept", OBJECT)], 1).await;
-    assert_eq!(told(&events), [("DELETED", "a")]);
+    assert_eq!(event_names(&events), [("DELETED", "a")]);
     assert_eq!(events[0]["object"]["data"], Value::Null);
 }
 
@@ -177,7 +177,7 @@ async fn who_wants_only_what_the_server_does_not_have_is_told_what_it_has() {
         assert_eq!((&status["reason"], &status["code"]), (&json!("NotAcceptable"), &json!(406)), "{accept}");
         assert_eq!(status["details"].is_object(), begin.starts_with("406"), "{accept}: {status:#}");
     }
-    // Nothing is written for somebody who could not read the answer.
+    // Nothing is written if the client cannot read the answer.
     let headers = [("accept", "text/html"), ("content-type", "application/json")];
     env.call(Method::POST, &path, &headers, json!({"metadata": {"name": "b"}})).await.expect(406);
     assert_eq!(names(&env.get(&path).await.expect(200)), ["a"]);

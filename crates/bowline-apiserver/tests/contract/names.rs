@@ -1,4 +1,4 @@
-//! What objects may be called, and what labels and annotations may be.
+//! Valid names, labels and annotations.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Namespaces: what must be there for anything else to be, and how they end.
+//! Namespaces: they must exist for other objects, and how their deletion ends.
 
 use serde_json::{Value, json};
 

@@ -147,7 +147,7 @@ async fn a_token_that_makes_no_sense_is_refused() {
         let message = format!("invalid continue token: continue key is not valid{why}");
         env.get(&format!("{path}?continue={token}")).await.expect_status(400, "BadRequest", &message);
     }
-    // What is wrong with the JSON inside is told as well, in words that are Go's own.
+    // The message quotes Go's JSON error.
     for token in [
         "abc".to_owned(),
         made(&json!("text")),
@@ -167,7 +167,7 @@ async fn a_token_without_a_revision_goes_on_with_what_is_there_now() {
     let first = env.get(&format!("{path}?limit=1")).await.expect(200);
     env.delete(&format!("{path}/b")).await.expect(200);
     env.post(&path, json!({"metadata": {"name": "bb"}})).await.expect(201);
-    // What a client gets with the error when its own token is too old.
+    // The token that comes with the error when a client's token is too old.
     let token = made(&json!({"v": "meta.k8s.io/v1", "rv": -1, "start": "/a\u{0}"}));
     let next = env.get(&format!("{path}?limit=1&continue={token}")).await.expect(200);
     assert_eq!(names(&next), ["bb"]);

@@ -12,7 +12,7 @@ async fn config_map(env: &Env) -> String {
     format!("{path}/a")
 }
 
-/// What is told about a patch that leaves something unreadable: the whole object, and why at the end.
+/// The message for a patch that leaves an unreadable object: the whole object, and the reason at the end.
 fn is_refused(status: &Value, why: &str) {
     let message = status["message"].as_str().unwrap_or_default();
     assert!(message.starts_with(" \"\" is invalid: patch: Invalid value: \"{"), "{message}");

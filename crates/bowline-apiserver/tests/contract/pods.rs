@@ -1,4 +1,4 @@
-//! What only pods have: nodes, grace, and subresources of their own.
+//! Pods: nodes, grace periods, and their subresources.
 
 use serde_json::{Value, json};
 
@@ -346,8 +346,8 @@ async fn an_eviction_asks_the_disruption_budget() {
     let evicted = env.get(&path).await.expect(200);
     assert_eq!(evicted["metadata"]["deletionGracePeriodSeconds"], 30);
     let conditions = evicted["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let told = conditions.iter().find(|condition| condition["type"] == "DisruptionTarget");
-    assert_eq!(told.map(|condition| &condition["reason"]), Some(&json!("EvictionByEvictionAPI")));
+    let target = conditions.iter().find(|condition| condition["type"] == "DisruptionTarget");
+    assert_eq!(target.map(|condition| &condition["reason"]), Some(&json!("EvictionByEvictionAPI")));
     done_with(&env, &path).await;
 }
 

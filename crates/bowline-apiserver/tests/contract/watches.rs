@@ -1,10 +1,10 @@
-//! Watching: what comes, in which order, and how it ends.
+//! Watches: events, their order, and the end.
 
 use futures::future::join_all;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{Env, names, revision, told};
+use crate::{Env, event_names, names, revision};
 
 #[tokio::test]
 async fn a_watch_from_nowhere_begins_with_what_is_there() {
@@ -18,7 +18,7 @@ async fn a_watch_from_nowhere_begins_with_what_is_there() {
     for query in ["", "?resourceVersion=", "?resourceVersion=0"] {
         // A real server may answer the last one from a cache that has not seen the deletion.
         let events = env.watch(&format!("{path}{query}"), 2).await;
-        assert_eq!(told(&events), [("ADDED", "a"), ("ADDED", "b")], "{query}");
+        assert_eq!(event_names(&events), [("ADDED", "a"), ("ADDED", "b")], "{query}");
         assert_eq!(events[0]["object"]["data"]["k"], "v", "{query}");
         assert_eq!(events[0]["object"]["kind"], "ConfigMap", "{query}");
     }
@@ -32,10 +32,10 @@ async fn a_watch_from_a_revision_shows_all_that_came_after_it() {
     let changed = env.merge(&format!("{path}/a"), json!({"data": {"k": "1"}})).await.expect(200);
     env.post(&path, json!({"metadata": {"name": "b"}})).await.expect(201);
     let events = env.watch(&format!("{path}?resourceVersion={}", revision(&first)), 2).await;
-    assert_eq!(told(&events), [("MODIFIED", "a"), ("ADDED", "b")]);
+    assert_eq!(event_names(&events), [("MODIFIED", "a"), ("ADDED", "b")]);
     assert_eq!(revision(&events[0]["object"]), revision(&changed));
     let events = env.watch(&format!("{path}?resourceVersion={}", revision(&changed)), 1).await;
-    assert_eq!(told(&events), [("ADDED", "b")]);
+    assert_eq!(event_names(&events), [("ADDED", "b")]);
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn a_deletion_shows_the_last_state_at_the_revision_of_the_deletion() {
     let now = env.revision(&path).await;
     let events = env.watch(&format!("{path}?resourceVersion={}", revision(&made)), 1).await;
     let object = &events[0]["object"];
-    assert_eq!(told(&events), [("DELETED", "a")]);
+    assert_eq!(event_names(&events), [("DELETED", "a")]);
     assert_eq!((&object["data"]["k"], &object["kind"]), (&json!("v"), &json!("ConfigMap")));
     assert!(revision(object) > revision(&made) && revision(object) <= now, "{object:#}");
     assert_eq!(object["metadata"]["uid"], made["metadata"]["uid"]);
@@ -70,11 +70,11 @@ async fn what_begins_to_be_selected_is_added_and_what_ceases_is_deleted() {
     env.delete(&object).await.expect(200);
     let events = env.watch(&format!("{path}?resourceVersion={start}&labelSelector=l%3Din"), 5).await;
     let kinds = [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a"), ("ADDED", "a"), ("DELETED", "a")];
-    assert_eq!(told(&events), kinds);
+    assert_eq!(event_names(&events), kinds);
     let seen: Vec<_> = events.iter().map(|event| revision(&event["object"])).collect();
     assert_eq!(seen[..4], [&added, &modified, &left, &back].map(revision));
     assert!(seen[4] > seen[3]);
-    // What is shown when it leaves is what it was, with the revision of what made it leave.
+    // The event has the object as it was, with the revision of the change that made it leave.
     let gone = &events[2]["object"];
     assert_eq!((&gone["metadata"]["labels"]["l"], &gone["data"]["k"]), (&json!("in"), &json!("2")));
     assert_eq!(events[4]["object"]["data"]["k"], "4");
@@ -92,7 +92,7 @@ async fn objects_come_and_go_with_their_selected_fields() {
     }
     let events =
         env.watch(&format!("{path}?resourceVersion={start}&fieldSelector=status.phase%3DRunning"), 2).await;
-    assert_eq!(told(&events), [("ADDED", "a"), ("DELETED", "a")]);
+    assert_eq!(event_names(&events), [("ADDED", "a"), ("DELETED", "a")]);
     assert_eq!(events[1]["object"]["status"]["phase"], "Running");
     assert!(revision(&events[1]["object"]) > revision(&events[0]["object"]));
 }
@@ -120,7 +120,7 @@ async fn every_watcher_sees_the_same_order() {
         |events: &[Value]| -> Vec<u64> { events.iter().map(|event| revision(&event["object"])).collect() };
     assert!(revisions(&seen[0]).is_sorted_by(|a, b| a < b), "{:?}", revisions(&seen[0]));
     for other in &seen[1..] {
-        assert_eq!(told(other), told(&seen[0]));
+        assert_eq!(event_names(other), event_names(&seen[0]));
         assert_eq!(revisions(other), revisions(&seen[0]));
     }
     assert_eq!(revisions(&env.watch(&watch, 24).await), revisions(&seen[0]));
@@ -139,9 +139,9 @@ async fn a_watch_of_all_namespaces_sees_them_all_and_of_one_only_that() {
     }
     let query = format!("resourceVersion={start}&labelSelector=in%3D{label}");
     let all = env.watch(&format!("/api/v1/configmaps?{query}"), 3).await;
-    assert_eq!(told(&all), [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]);
+    assert_eq!(event_names(&all), [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c")]);
     let there = env.watch(&format!("/api/v1/namespaces/{other}/configmaps?{query}"), 2).await;
-    assert_eq!(told(&there), [("ADDED", "a"), ("ADDED", "c")]);
+    assert_eq!(event_names(&there), [("ADDED", "a"), ("ADDED", "c")]);
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn bookmarks_come_before_the_end_to_those_who_want_them() {
             with = env.watch(&asking, 1).await;
         }
     }
-    assert_eq!(told(&with), [("BOOKMARK", "")]);
+    assert_eq!(event_names(&with), [("BOOKMARK", "")]);
     let bookmark = &with[0]["object"];
     assert!(revision(bookmark) >= start);
     let version = &bookmark["metadata"]["resourceVersion"];
@@ -207,12 +207,12 @@ async fn a_single_object_is_watched_by_its_name() {
     let expected = [("ADDED", "a"), ("MODIFIED", "a")];
     let events =
         env.watch(&format!("{path}?resourceVersion={start}&fieldSelector=metadata.name%3Da"), 2).await;
-    assert_eq!(told(&events), expected);
+    assert_eq!(event_names(&events), expected);
     let old = format!("/api/v1/watch/namespaces/{}/configmaps", env.namespace);
     let events = env.events(&format!("{old}/a?resourceVersion={start}"), &[], 2).await;
-    assert_eq!(told(&events), expected);
+    assert_eq!(event_names(&events), expected);
     let both = format!("{old}/a?resourceVersion={start}&fieldSelector=metadata.name%3Da");
-    assert_eq!(told(&env.events(&both, &[], 2).await), expected);
+    assert_eq!(event_names(&env.events(&both, &[], 2).await), expected);
     for selector in ["metadata.name%3Db", "metadata.name!%3Db", "metadata.namespace%3Dx"] {
         let answer = env.get(&format!("{old}/a?fieldSelector={selector}")).await;
         answer.expect_status(400, "BadRequest", "fieldSelector metadata.name doesn't match requested name");
@@ -227,10 +227,10 @@ async fn the_old_watch_paths_still_watch() {
     env.post(&path, json!({"metadata": {"name": "a", "labels": {"in": label}}})).await.expect(201);
     for path in ["namespaces/NS/configmaps", "configmaps"] {
         let path = format!("/api/v1/watch/{}?labelSelector=in%3D{label}", path.replace("NS", &env.namespace));
-        assert_eq!(told(&env.events(&path, &[], 1).await), [("ADDED", "a")], "{path}");
+        assert_eq!(event_names(&env.events(&path, &[], 1).await), [("ADDED", "a")], "{path}");
     }
     let namespace = env.events(&format!("/api/v1/watch/namespaces/{}", env.namespace), &[], 1).await;
-    assert_eq!(told(&namespace), [("ADDED", env.namespace.as_str())]);
+    assert_eq!(event_names(&namespace), [("ADDED", env.namespace.as_str())]);
     let group = format!("/apis/apps/v1/watch/namespaces/{}/deployments?timeoutSeconds=1", env.namespace);
     assert_eq!(env.events(&group, &[], 1).await, Vec::<Value>::new());
 }
@@ -268,5 +268,5 @@ async fn a_watch_knows_no_pages_and_is_never_pretty() {
         env.post(&path, json!({"metadata": {"name": name}})).await.expect(201);
     }
     let events = env.watch(&format!("{path}?limit=1&pretty=true"), 2).await;
-    assert_eq!(told(&events), [("ADDED", "a"), ("ADDED", "b")]);
+    assert_eq!(event_names(&events), [("ADDED", "a"), ("ADDED", "b")]);
 }

@@ -1,4 +1,4 @@
-//! Creating and changing objects: what the server gives, and what it refuses.
+//! Creates and updates: results and errors.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What must hold for any bytes. These are the bodies of the fuzz targets in `fuzz/`, and of the tests beside this file.
+//! Properties that hold for any bytes. These are the bodies of the fuzz targets in `fuzz/`, and of the tests beside this file.
 
 use std::sync::LazyLock;
 
@@ -27,7 +27,7 @@ static SERVER: LazyLock<ApiServer> = LazyLock::new(|| {
     server
 });
 
-/// A token as it is, and put into base64: a list goes on with it, or the client is told what is wrong with it.
+/// A token as it is, and put into base64: a list continues with it, or the client gets an error.
 pub(crate) fn continue_token(data: &[u8]) {
     for token in [data.to_vec(), URL_SAFE_NO_PAD.encode(data).into_bytes()] {
         let token = percent_encode(&token, NON_ALPHANUMERIC);

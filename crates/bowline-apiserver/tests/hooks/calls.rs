@@ -1,9 +1,9 @@
-//! Which request is seen as which call, and whether it is seen once more when something was written.
+//! Calls of hooks for each request, before it and after its commit.
 
 use super::*;
 
 /// The verb, and what it is about: `update apps/v1 deployments/scale a in default`.
-fn described(call: &Call) -> String {
+fn described(call: &RequestInfo) -> String {
     let part = |before: &str, part: &Option<String>| {
         part.as_ref().map_or_else(String::new, |part| format!("{before}{part}"))
     };
@@ -71,7 +71,7 @@ async fn every_verb_is_seen_before_it_is_done_and_once_more_if_it_wrote() {
         ("GET", MAPS, Value::Null, 200, &list, READ),
         ("GET", &watched, Value::Null, 200, &watch, &["before", "ADDED default/a"]),
         ("PUT", &map, sent.clone(), 200, &update, WRITTEN),
-        // What changes nothing is not written.
+        // An update without a change is not written.
         ("PUT", &map, sent, 200, &update, READ),
         ("PATCH", &map, json!({"data": {"b": "d"}}), 200, &patch, WRITTEN),
         ("PATCH", &map, json!({"data": {"b": "d"}}), 200, &patch, READ),
@@ -176,7 +176,7 @@ async fn somebody_who_may_not_is_seen_before_being_told_so() {
             ("before", "system:anonymous", path)
         );
     }
-    // Those who do not say otherwise are administrators.
+    // Requests without a user are the administrator's.
     world.done(Method::GET, PODS, Value::Null, 200).await;
     assert_eq!(world.seen()[0].1.user, "admin");
 }

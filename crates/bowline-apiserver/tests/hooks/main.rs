@@ -1,4 +1,4 @@
-//! What a hook gets to see, when, and what becomes of a request that it does not let pass.
+//! Hooks: calls and their order, and requests that a hook refuses.
 
 mod calls;
 mod verdicts;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_apiserver::{
-    ApiServer, Call, Disconnected, FrameVerdict, Hook, HookFuture, User, Verdict, WatchFrame,
+    ApiServer, Disconnected, FrameVerdict, Hook, HookFuture, RequestInfo, User, Verdict, WatchFrame,
 };
 use bowline_clock::Clock;
 use bowline_machinery::Status;
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// What a hook was asked, in order: `before`, `committed` or the frame, and the call.
-type Seen = Arc<Mutex<Vec<(String, Call)>>>;
+/// The calls of a hook, in order: `before`, `committed` or the frame, and the request.
+type Seen = Arc<Mutex<Vec<(String, RequestInfo)>>>;
 
 /// Remembers all it sees, and does what the name of a client or of an object asks for: `fail before`, `cut committed`.
 struct Obedient {
@@ -29,7 +29,7 @@ struct Obedient {
 }
 
 impl Obedient {
-    async fn verdict(&self, moment: &str, call: &Call) -> Verdict {
+    async fn verdict(&self, moment: &str, call: &RequestInfo) -> Verdict {
         self.seen.lock().expect("nobody panics with it").push((moment.to_owned(), call.clone()));
         match call.user_agent.strip_suffix(moment).map(str::trim) {
             Some("fail") => Verdict::Fail(Status::failure(418, "Teapot", "the hook says no")),
@@ -44,15 +44,19 @@ impl Obedient {
 }
 
 impl Hook for Obedient {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+    fn before_request<'a>(&'a self, call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         Box::pin(self.verdict("before", call))
     }
 
-    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+    fn after_commit<'a>(&'a self, call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         Box::pin(self.verdict("committed", call))
     }
 
-    fn frame<'a>(&'a self, call: &'a Call, frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
+    fn before_frame<'a>(
+        &'a self,
+        call: &'a RequestInfo,
+        frame: WatchFrame<'a>,
+    ) -> HookFuture<'a, FrameVerdict> {
         let moment = format!("{} {}/{}", frame.event, frame.namespace, frame.name);
         self.seen.lock().expect("nobody panics with it").push((moment, call.clone()));
         let verdict = match frame.name {
@@ -83,8 +87,8 @@ impl World {
         Self { server, seen }
     }
 
-    /// What the hook saw since the last time.
-    fn seen(&self) -> Vec<(String, Call)> {
+    /// The hook's calls since the last time.
+    fn seen(&self) -> Vec<(String, RequestInfo)> {
         std::mem::take(&mut self.seen.lock().expect("nobody panics with it"))
     }
 

@@ -1,4 +1,4 @@
-//! What becomes of a request or a frame that a hook does not let pass.
+//! Requests and frames that a hook refuses, skips or cuts.
 
 use bowline_clock::Simulation;
 
@@ -52,7 +52,7 @@ async fn the_verdict_on_what_was_committed_goes_before_the_error_that_follows() 
 }
 
 /// The names that a watch tells of, and whether it ended in order.
-async fn told(world: &World, names: &[&str]) -> (Vec<String>, Result<(), Disconnected>) {
+async fn received(world: &World, names: &[&str]) -> (Vec<String>, Result<(), Disconnected>) {
     let revision = world.server.revision();
     for name in names {
         world.done(Method::POST, MAPS, named(name), 201).await;
@@ -60,16 +60,16 @@ async fn told(world: &World, names: &[&str]) -> (Vec<String>, Result<(), Disconn
     let path = format!("{MAPS}?watch=true&timeoutSeconds=5&resourceVersion={revision}");
     let request = Request::get(path).body(Full::<Bytes>::default()).expect("a request can be made");
     let mut body = world.server.handle(request).await.expect("the watch begins").into_body();
-    let mut told = Vec::new();
+    let mut names_seen = Vec::new();
     while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return (told, Err(Disconnected)) };
+        let Ok(frame) = frame else { return (names_seen, Err(Disconnected)) };
         let bytes = frame.into_data().expect("it has data");
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let event: Value = serde_json::from_slice(line).expect("it is an event");
-            told.push(event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+            names_seen.push(event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned());
         }
     }
-    (told, Ok(()))
+    (names_seen, Ok(()))
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn a_frame_can_be_lost_end_its_watch_or_cut_it() {
     ] {
         Simulation::new(0).run(async |clock| {
             let (world, start) = (World::on(clock.clone()), clock.now());
-            let told = told(&world, &["a", verdict, "z"]).await;
-            assert_eq!(told, (expected.iter().map(ToString::to_string).collect(), ends), "{verdict}");
-            assert_eq!(clock.now().since(start).as_secs(), seconds, "{verdict}");
-            // All are written, whoever hears of them.
+            let seen = received(&world, &["a", verdict, "z"]).await;
+            assert_eq!(seen, (expected.iter().map(ToString::to_string).collect(), ends), "{verdict}");
+            assert_eq!(clock.now().duration_since(start).as_secs(), seconds, "{verdict}");
+            // All are written, whatever the watch received.
             let list = world.done(Method::GET, MAPS, Value::Null, 200).await;
             assert_eq!(list["items"].as_array().map(Vec::len), Some(3));
         });
@@ -97,7 +97,7 @@ fn a_hook_that_takes_its_time_delays_only_its_own_request() {
     for (moment, there_meanwhile) in [("before", 404), ("committed", 200)] {
         Simulation::new(0).run(async |clock| {
             let (world, start) = (World::on(clock.clone()), clock.now());
-            let elapsed = || clock.now().since(start).as_secs();
+            let elapsed = || clock.now().duration_since(start).as_secs();
             let slow = async {
                 let agent = format!("slow {moment}");
                 let answer = world.send(&agent, None, Method::POST, MAPS, &named("a")).await;

@@ -92,14 +92,14 @@ async fn a_controller_keeps_what_it_owns() {
             let map = maps.get("blog").await.expect("it is made");
             assert_eq!(map.data.and_then(|data| data.get("text").cloned()).as_deref(), Some("hello"));
 
-            // Somebody removes it, and it comes back.
+            // It is deleted, and comes back.
             let gone = map.metadata.uid.expect("it has a uid");
             maps.delete("blog", &DeleteParams::default()).await.expect("it is deleted");
             let is_back =
                 |map: Option<&ConfigMap>| map.is_some_and(|map| map.metadata.uid.as_ref() != Some(&gone));
             await_condition(maps.clone(), "blog", is_back).await.expect("it can be watched");
 
-            // Somebody wants another text.
+            // The text in the spec changes.
             let patch = Patch::Merge(json!({"spec": {"text": "bye"}}));
             sites.patch("blog", &PatchParams::default(), &patch).await.expect("it is patched");
             let has_changed = |map: Option<&ConfigMap>| {

@@ -102,15 +102,15 @@ async fn a_watch_tells_what_happens() {
 #[tokio::test]
 async fn discovery_finds_every_kind() {
     for cluster in clusters().await {
-        let plain = Discovery::new(cluster.client.clone()).run().await.expect("it is told");
-        let aggregated = Discovery::new(cluster.client.clone()).run_aggregated().await.expect("it is told");
+        let plain = Discovery::new(cluster.client.clone()).run().await.expect("an answer");
+        let aggregated = Discovery::new(cluster.client.clone()).run_aggregated().await.expect("an answer");
         for discovery in [plain, aggregated] {
             let kind = kube::api::GroupVersionKind::gvk("apps", "v1", "Deployment");
             let (resource, capabilities) = discovery.resolve_gvk(&kind).expect("there are deployments");
             assert_eq!((resource.plural.as_str(), &capabilities.scope), ("deployments", &Scope::Namespaced));
             assert!(discovery.groups().count() > 15);
         }
-        let version = cluster.client.apiserver_version().await.expect("it is told");
+        let version = cluster.client.apiserver_version().await.expect("an answer");
         assert_eq!((version.major.as_str(), version.minor.as_str()), ("1", "36"));
     }
 }

@@ -1,4 +1,4 @@
-//! Unmodified kube-rs programs: what they do against any cluster they do against this server, in process and over a
+//! Unmodified kube-rs programs: they work with this server as with any cluster, in process and over a
 //! socket.
 
 mod controller;
@@ -7,7 +7,7 @@ mod watching;
 
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, ServeOptions, Serving};
+use bowline_apiserver::{ApiServer, ServeOptions, ServerHandle};
 use bowline_clock::Clock;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A server, and a client of it.
 struct Cluster {
     client: Client,
-    _serving: Option<Serving>,
+    _serving: Option<ServerHandle>,
 }
 
 /// The same server twice: as a service, and on a socket.

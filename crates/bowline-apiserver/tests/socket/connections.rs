@@ -23,13 +23,13 @@ async fn a_thousand_connections_that_send_nothing_hurt_nobody() {
     for _ in 0..10 {
         namespaces.list(&ListParams::default()).await.expect("others go on");
     }
-    assert!(serving.shutdown(PATIENCE).await, "they do not hold up the end");
+    assert!(serving.stop(PATIENCE).await, "they do not hold up the end");
 }
 
 #[tokio::test]
 async fn one_connection_too_many_takes_the_place_of_the_oldest_that_is_silent() {
     let options = ServeOptions::default().max_connections(NonZeroUsize::new(3).expect("3 is not 0"));
-    let serving = plane(options.first_request(PATIENCE * 10)).await;
+    let serving = plane(options.first_request_timeout(PATIENCE * 10)).await;
     let namespaces: Api<Namespace> = Api::all(client(&serving.kubeconfig().to_yaml(), "bowline").await);
     namespaces.list(&ListParams::default()).await.expect("it is answered");
     let mut silent = Vec::new();
@@ -45,8 +45,29 @@ async fn one_connection_too_many_takes_the_place_of_the_oldest_that_is_silent() 
 }
 
 #[tokio::test]
+async fn anonymous_clients_that_ask_for_health_do_not_lock_others_out() {
+    let options = ServeOptions::default().max_connections(NonZeroUsize::new(8).expect("8 is not 0"));
+    let serving = plane(options).await;
+    let namespaces: Api<Namespace> = Api::all(client(&serving.kubeconfig().to_yaml(), "bowline").await);
+    namespaces.list(&ListParams::default()).await.expect("it is answered");
+    let mut anonymous = Vec::new();
+    for _ in 0..20 {
+        let mut stream = connect(&serving).await;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.expect("the server listens");
+        soon(stream.read_exact(&mut [0; 15])).await.expect("it is answered").expect("it is answered");
+        anonymous.push(stream);
+    }
+    soon(namespaces.list(&ListParams::default())).await.expect("there is room").expect("it is not closed");
+    let another: Api<Namespace> = Api::all(client(&serving.kubeconfig().to_yaml(), "bowline-token").await);
+    soon(another.list(&ListParams::default()))
+        .await
+        .expect("there is room for one more")
+        .expect("it is taken");
+}
+
+#[tokio::test]
 async fn a_connection_that_makes_no_request_is_closed() {
-    let serving = plane(ServeOptions::default().first_request(Duration::from_millis(50))).await;
+    let serving = plane(ServeOptions::default().first_request_timeout(Duration::from_millis(50))).await;
     let mut before_handshake = TcpStream::connect(serving.address()).await.expect("it is taken");
     let mut halfway = connect(&serving).await;
     halfway.write_all(b"GET /version HTTP/1.1\r\nhost: ").await.expect("the server listens");
@@ -57,7 +78,7 @@ async fn a_connection_that_makes_no_request_is_closed() {
 
 #[tokio::test]
 async fn a_connection_that_is_idle_is_closed() {
-    let serving = plane(ServeOptions::default().idle(Duration::from_millis(50))).await;
+    let serving = plane(ServeOptions::default().idle_timeout(Duration::from_millis(50))).await;
     let mut idle = connect(&serving).await;
     idle.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").await.expect("the server listens");
     let mut answer = Vec::new();
@@ -70,7 +91,7 @@ async fn a_connection_that_is_idle_is_closed() {
 async fn a_watcher_that_never_reads_is_closed() {
     let serving = plane(ServeOptions::default().stalled(Duration::from_millis(200))).await;
     let mut watcher = connect(&serving).await;
-    let token = serving.kubeconfig().token().reveal();
+    let token = serving.kubeconfig().token().expose();
     let request = format!(
         "GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\r\n"
     );
@@ -100,7 +121,7 @@ async fn a_watcher_that_never_reads_is_closed() {
 async fn a_body_that_is_too_long_is_answered_although_it_is_still_being_sent() {
     let serving = plane(ServeOptions::default()).await;
     let mut stream = connect(&serving).await;
-    let token = serving.kubeconfig().token().reveal();
+    let token = serving.kubeconfig().token().expose();
     let length = 5 * 1024 * 1024;
     let head = format!(
         "POST /api/v1/namespaces HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {token}\r\n\

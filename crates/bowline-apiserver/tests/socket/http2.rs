@@ -1,8 +1,9 @@
 //! Many requests on one connection.
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, ServeOptions, Serving};
+use bowline_apiserver::{ApiServer, ServeOptions, ServerHandle};
 use bowline_clock::{Clock, Scope};
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -21,21 +22,21 @@ use crate::plane::{PATIENCE, connect_with, serving, soon};
 
 type Io = TokioIo<TlsStream<TcpStream>>;
 
-async fn connect(serving: &Serving) -> (SendRequest<String>, Connection<Io, String, TokioExecutor>) {
+async fn connect(serving: &ServerHandle) -> (SendRequest<String>, Connection<Io, String, TokioExecutor>) {
     let stream = connect_with(serving, &[b"h2"]).await;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("it is HTTP/2")
 }
 
 /// One that goes on in the scope.
-async fn connect_in(scope: &Scope, serving: &Serving) -> SendRequest<String> {
+async fn connect_in(scope: &Scope, serving: &ServerHandle) -> SendRequest<String> {
     let (sender, connection) = connect(serving).await;
     scope.spawn("connection", async move { drop(connection.await) });
     sender
 }
 
-async fn get(serving: &Serving, sender: &mut SendRequest<String>, path: &str) -> Incoming {
-    let token = serving.kubeconfig().token().reveal();
+async fn get(serving: &ServerHandle, sender: &mut SendRequest<String>, path: &str) -> Incoming {
+    let token = serving.kubeconfig().token().expose();
     let request =
         Request::get(format!("https://localhost{path}")).header("authorization", format!("Bearer {token}"));
     let response = sender.send_request(request.body(String::new()).expect("a request")).await;
@@ -58,7 +59,7 @@ fn map(name: &str, length: usize) -> ConfigMap {
     serde_json::from_value(map).expect("it is a map")
 }
 
-/// The names in the first so many events.
+/// The names in the first events.
 async fn names(mut watch: Incoming, count: usize) -> Vec<String> {
     let mut bytes = Vec::new();
     while bytes.split(|byte| *byte == b'\n').count() <= count {
@@ -68,6 +69,27 @@ async fn names(mut watch: Incoming, count: usize) -> Vec<String> {
     let events = serde_json::Deserializer::from_slice(&bytes).into_iter::<Value>();
     let name = |event: Value| event["object"]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     events.map(|event| name(event.expect("each line is an event"))).collect()
+}
+
+#[tokio::test]
+async fn anonymous_streams_that_are_given_no_window_do_not_lock_others_out() {
+    let options = ServeOptions::default().max_connections(NonZeroUsize::new(8).expect("8 is not 0"));
+    let serving = serving(&server(), options).await;
+    let scope = Clock::real().scope("test");
+    let mut anonymous = Vec::new();
+    for _ in 0..20 {
+        let stream = TokioIo::new(connect_with(&serving, &[b"h2"]).await);
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        let handshake = builder.initial_stream_window_size(0).handshake(stream).await;
+        let (mut sender, connection) = handshake.expect("it is HTTP/2");
+        scope.spawn("connection", async move { drop(connection.await) });
+        let request = Request::get("https://localhost/healthz").body(String::new()).expect("a request");
+        let response =
+            soon(sender.send_request(request)).await.expect("it is answered").expect("it is taken");
+        anonymous.push((sender, response));
+    }
+    let mut known = Box::pin(soon(connect_in(&scope, &serving))).await.expect("there is room");
+    drop(soon(get(&serving, &mut known, "/api/v1/namespaces")).await.expect("it is answered"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,7 +109,7 @@ async fn all_watches_on_a_connection_see_every_change() {
     for (name, length) in made.iter().zip([1, 900, 40_000].into_iter().cycle()) {
         maps.create(&PostParams::default(), &map(name, length)).await.expect("it is made");
     }
-    // All at once: a stream that nobody reads from takes its share of the connection's window.
+    // All at once: an unread stream takes its share of the connection's window.
     let seen = futures::future::join_all(watches.into_iter().map(|watch| names(watch, made.len())));
     for seen in soon(seen).await.expect("they come") {
         assert_eq!(seen, made);
@@ -100,7 +122,7 @@ async fn a_server_that_stops_ends_what_goes_on_in_order() {
     let scope = Clock::real().scope("test");
     let mut sender = connect_in(&scope, &serving).await;
     let watch = get(&serving, &mut sender, "/api/v1/namespaces?watch=1&resourceVersion=0").await;
-    assert!(serving.shutdown(PATIENCE).await, "all connections end in time");
+    assert!(serving.stop(PATIENCE).await, "all connections end in time");
     let rest = soon(watch.collect()).await.expect("the watch ends");
     let rest = rest.expect("it ends without an error").to_bytes();
     assert_eq!(rest.last(), Some(&b'\n'), "what was there was sent, whole");
@@ -112,7 +134,7 @@ fn a_client_that_never_reads_is_closed() {
     let (servers, clients) = (runtime(Builder::new_multi_thread()), runtime(Builder::new_current_thread()));
     let server = server();
     let options =
-        ServeOptions::default().stalled(Duration::from_millis(200)).idle(Duration::from_millis(600));
+        ServeOptions::default().stalled(Duration::from_millis(200)).idle_timeout(Duration::from_millis(600));
     let serving = servers.block_on(serving(&server, options));
     let _watch = clients.block_on(async {
         let (mut sender, mut connection) = connect(&serving).await;
@@ -123,7 +145,7 @@ fn a_client_that_never_reads_is_closed() {
         };
         (watch, sender, connection)
     });
-    // What runs the client stands still from here on: nothing is read, and no sign of life is given.
+    // The client's runtime stands still from here on: it reads nothing and answers no ping.
     let closed = async {
         let maps = maps(&server);
         while serving.connections() > 0 {

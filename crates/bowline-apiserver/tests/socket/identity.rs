@@ -1,4 +1,4 @@
-//! Who is let in, and to what.
+//! Authentication and authorization on the socket.
 
 use bowline_apiserver::ServeOptions;
 use futures::TryStreamExt as _;
@@ -32,7 +32,7 @@ async fn the_administrator_is_known_by_certificate_and_by_token() {
             "{events:?}"
         );
     }
-    assert!(serving.shutdown(crate::plane::PATIENCE).await);
+    assert!(serving.stop(crate::plane::PATIENCE).await);
 }
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn somebody_without_credentials_sees_health_and_version_only() {
 #[tokio::test]
 async fn somebody_with_a_wrong_token_is_refused_everything() {
     let serving = plane(ServeOptions::default()).await;
-    let right = serving.kubeconfig().token().reveal().to_owned();
+    let right = serving.kubeconfig().token().expose().to_owned();
     let wrong = right.replace(&right[..1], if right.starts_with('a') { "b" } else { "a" });
     for path in ["/version", "/api/v1/namespaces"] {
         let (code, status) = get(&serving, path, &format!("authorization: Bearer {wrong}\r\n")).await;
@@ -103,5 +103,20 @@ async fn somebody_with_a_wrong_token_is_refused_everything() {
             })
         );
         assert_eq!(get(&serving, path, &format!("authorization: Bearer {right}\r\n")).await.0, 200);
+    }
+}
+
+#[tokio::test]
+async fn impersonation_is_refused_and_not_ignored() {
+    let serving = plane(ServeOptions::default()).await;
+    let token = serving.kubeconfig().token().expose();
+    for name in ["Impersonate-User", "impersonate-group", "Impersonate-Uid", "Impersonate-Extra-Scopes"] {
+        let headers = format!("authorization: Bearer {token}\r\n{name}: alice\r\n");
+        for path in ["/api/v1/namespaces", "/apis"] {
+            let (code, status) = get(&serving, path, &headers).await;
+            assert_eq!((code, &status["reason"]), (403, &json!("Forbidden")), "{name} {path}: {status}");
+            let message = status["message"].as_str().unwrap_or_default();
+            assert!(message.contains("does not implement impersonation"), "{message}");
+        }
     }
 }

@@ -3,5 +3,6 @@
 mod connections;
 mod http2;
 mod identity;
+mod kubeconfig;
 mod plane;
 mod shutdown;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, ServeOptions, Serving};
+use bowline_apiserver::{ApiServer, ServeOptions, ServerHandle};
 use bowline_clock::{Clock, Elapsed};
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -23,11 +23,11 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> Result<T, Elapse
     Clock::real().timeout(PATIENCE, future).await
 }
 
-pub(crate) async fn plane(options: ServeOptions) -> Serving {
+pub(crate) async fn plane(options: ServeOptions) -> ServerHandle {
     serving(&ApiServer::builder().build().expect("a server can be built"), options).await
 }
 
-pub(crate) async fn serving(server: &ApiServer, options: ServeOptions) -> Serving {
+pub(crate) async fn serving(server: &ApiServer, options: ServeOptions) -> ServerHandle {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
     server.serve(listener, options).expect("it can be served")
 }
@@ -41,12 +41,12 @@ pub(crate) async fn client(kubeconfig: &str, context: &str) -> Client {
 }
 
 /// A connection that has nothing but the authority's certificate.
-pub(crate) async fn connect(serving: &Serving) -> TlsStream<TcpStream> {
+pub(crate) async fn connect(serving: &ServerHandle) -> TlsStream<TcpStream> {
     connect_with(serving, &[]).await
 }
 
 /// Likewise, for one of these protocols.
-pub(crate) async fn connect_with(serving: &Serving, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
+pub(crate) async fn connect_with(serving: &ServerHandle, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     let authority = serving.kubeconfig().certificate_authority().as_bytes();
     roots.add(CertificateDer::from_pem_slice(authority).expect("it is PEM")).expect("it is a certificate");
@@ -63,7 +63,7 @@ pub(crate) async fn connect_with(serving: &Serving, protocols: &[&[u8]]) -> TlsS
 }
 
 /// The code and the body of the answer to a `GET` with HTTP/1.1 and these headers.
-pub(crate) async fn get(serving: &Serving, path: &str, headers: &str) -> (u16, Value) {
+pub(crate) async fn get(serving: &ServerHandle, path: &str, headers: &str) -> (u16, Value) {
     let mut stream = connect(serving).await;
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.expect("the server listens");

@@ -18,7 +18,7 @@ async fn a_server_that_stops_ends_watches_and_idle_connections_and_takes_no_more
     let _idle = connect(&serving).await;
     let _silent = TcpStream::connect(serving.address()).await.expect("it is taken");
     let address = serving.address();
-    assert!(serving.shutdown(PATIENCE).await, "all connections end in time");
+    assert!(serving.stop(PATIENCE).await, "all connections end in time");
     let rest = soon(watch.collect::<Vec<_>>()).await.expect("the watch ends");
     assert!(rest.iter().all(Result::is_ok), "it ends without an error: {rest:?}");
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
@@ -29,7 +29,7 @@ async fn the_same_server_can_be_on_two_sockets_and_outlives_both() {
     let server = bowline_apiserver::ApiServer::builder().build().expect("a server can be built");
     let first = serving(&server, ServeOptions::default()).await;
     let second = serving(&server, ServeOptions::default()).await;
-    assert_ne!(first.kubeconfig().token().reveal(), second.kubeconfig().token().reveal());
+    assert_ne!(first.kubeconfig().token().expose(), second.kubeconfig().token().expose());
     for serving in [first, second] {
         let namespaces: Api<Namespace> =
             Api::all(client(&serving.kubeconfig().to_yaml(), "bowline-token").await);

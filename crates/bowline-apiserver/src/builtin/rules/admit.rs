@@ -1,5 +1,5 @@
-//! The admission plugins that a kube-apiserver has by default and that change objects, as far as they are about one
-//! object: priorities, tolerations, runtime classes, taints, default classes.
+//! The default mutating admission plugins of kube-apiserver that concern one object: priorities, tolerations, runtime
+//! classes, taints, default classes.
 
 use bowline_machinery::{GroupResource, Quantity, Status};
 use serde_json::{Value, json};
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use super::limits;
 use crate::admission::Admission;
 use crate::object::{child_mut, into_map, meta_str};
-use crate::resource::Part;
+use crate::resource::WriteTarget;
 
-/// How long a pod stays on a node that is lost, if it does not say so itself.
+/// Default time that a pod stays on a lost node.
 const TOLERATION_SECONDS: i64 = 300;
 
-/// Pods: what they tolerate, how important they are, and what they run in.
+/// Pods: tolerations, priority, runtime class.
 pub(super) fn pod(
     admission: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     pod: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if part != Part::Main {
+    if part != WriteTarget::Main {
         return Ok(());
     }
     match old {
@@ -41,13 +41,13 @@ pub(super) fn pod(
     Ok(())
 }
 
-/// Every pod has a priority: that of its class, or of the default class.
+/// Sets a pod's priority: that of its class, or of the default class.
 fn priority(admission: &Admission<'_>, pod: &mut Value) -> Result<(), Status> {
     let classes = GroupResource::new("scheduling.k8s.io", "priorityclasses");
     let name = pod.pointer("/spec/priorityClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
     let class = if name.is_empty() {
         let all = admission.list_holding(&classes, br#""globalDefault":true"#);
-        // Of several defaults the lowest counts.
+        // Of several defaults, the lowest counts.
         let defaults = all.into_iter().filter(|class| class["globalDefault"] == true);
         defaults.min_by_key(|class| class["value"].as_i64())
     } else {
@@ -81,7 +81,7 @@ fn priority(admission: &Admission<'_>, pod: &mut Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// A pod stays for five minutes on a node that is not ready or cannot be reached.
+/// Adds tolerations: a pod stays for five minutes on a node that is not ready or unreachable.
 fn tolerate_lost_nodes(pod: &mut Value) {
     let tolerations = child_mut(pod, "spec").entry("tolerations").or_insert_with(|| json!([]));
     let Some(tolerations) = tolerations.as_array_mut() else { return };
@@ -104,7 +104,7 @@ fn tolerate_lost_nodes(pod: &mut Value) {
     }
 }
 
-/// What a runtime class costs, and where it can run.
+/// Adds overhead and scheduling of a pod's runtime class.
 fn runtime_class(admission: &Admission<'_>, pod: &mut Value) -> Result<(), Status> {
     let name = pod.pointer("/spec/runtimeClassName").and_then(Value::as_str).map(str::to_owned);
     let sent = pod.pointer("/spec/overhead").filter(|overhead| !overhead.is_null()).cloned();
@@ -153,15 +153,15 @@ fn runtime_class(admission: &Admission<'_>, pod: &mut Value) -> Result<(), Statu
     Ok(())
 }
 
-/// A new node gets no pods until it is ready.
+/// Taints a new node until it is ready.
 #[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn node(
     _: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     node: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if part != Part::Main || old.is_some() {
+    if part != WriteTarget::Main || old.is_some() {
         return Ok(());
     }
     let taint = json!({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"});
@@ -174,15 +174,15 @@ pub(super) fn node(
     Ok(())
 }
 
-/// A claim that names no class gets the default one, if there is one.
+/// Sets the default class of a claim without a class, if there is one.
 #[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn claim(
     admission: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     claim: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if part == Part::Main && old.is_none() && claim.pointer("/spec/storageClassName").is_none() {
+    if part == WriteTarget::Main && old.is_none() && claim.pointer("/spec/storageClassName").is_none() {
         let classes = GroupResource::new("storage.k8s.io", "storageclasses");
         if let Some(name) = default_class(admission, &classes, "storageclass.kubernetes.io/is-default-class")
         {
@@ -196,13 +196,13 @@ pub(super) fn claim(
 #[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn ingress(
     admission: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     ingress: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
     let named = ingress.pointer("/spec/ingressClassName").is_some()
         || ingress.pointer("/metadata/annotations/kubernetes.io~1ingress.class").is_some();
-    if part == Part::Main && old.is_none() && !named {
+    if part == WriteTarget::Main && old.is_none() && !named {
         let classes = GroupResource::new("networking.k8s.io", "ingressclasses");
         if let Some(name) = default_class(admission, &classes, "ingressclass.kubernetes.io/is-default-class")
         {
@@ -212,7 +212,7 @@ pub(super) fn ingress(
     Ok(())
 }
 
-/// The newest class that is marked as the default; of several of the same second the first by name.
+/// The newest default class; of several with the same second, the first by name.
 fn default_class(admission: &Admission<'_>, classes: &GroupResource, annotation: &str) -> Option<String> {
     let marked = |class: &Value| class["metadata"]["annotations"][annotation] == "true";
     let mut newest: Option<Value> = None;
@@ -225,15 +225,15 @@ fn default_class(admission: &Admission<'_>, classes: &GroupResource, annotation:
     newest.map(|class| meta_str(&class, "name").to_owned())
 }
 
-/// Whoever asks for a certificate is who they are, not who they say.
+/// Sets the requester of a certificate to the request's user, whatever the body says.
 #[expect(clippy::unnecessary_wraps, reason = "it is one of several admissions")]
 pub(super) fn signing_request(
     admission: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     request: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if part == Part::Main && old.is_none() {
+    if part == WriteTarget::Main && old.is_none() {
         let spec = child_mut(request, "spec");
         spec.remove("uid");
         spec.remove("extra");
@@ -243,10 +243,10 @@ pub(super) fn signing_request(
     Ok(())
 }
 
-/// Only one class of priorities is the default.
+/// Only one priority class may be the default.
 pub(super) fn priority_class(
     admission: &Admission<'_>,
-    _: Part,
+    _: WriteTarget,
     class: &Value,
     _: Option<&Value>,
 ) -> Result<(), Status> {
@@ -264,24 +264,24 @@ pub(super) fn priority_class(
     Err(admission.forbidden(class, &why))
 }
 
-/// New pods stay within the limits of their namespace.
+/// New pods must stay within the limits of their namespace.
 pub(super) fn review_pod(
     admission: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     pod: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if part == Part::Main && old.is_none() { limits::review_pod(admission, pod) } else { Ok(()) }
+    if part == WriteTarget::Main && old.is_none() { limits::review_pod(admission, pod) } else { Ok(()) }
 }
 
-/// Claims stay within the limits of their namespace, and grow only where their class allows it.
+/// Claims must stay within the limits of their namespace, and grow only if their class allows it.
 pub(super) fn review_claim(
     admission: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     claim: &Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if part != Part::Main {
+    if part != WriteTarget::Main {
         return Ok(());
     }
     limits::review_claim(admission, claim)?;

@@ -1,4 +1,4 @@
-//! What is special about writing jobs: a job finds its pods by labels that only it can have.
+//! Rules for writing jobs: a job selects its pods by labels with its own UID.
 
 use serde_json::{Value, json};
 

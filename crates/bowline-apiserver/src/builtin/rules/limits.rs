@@ -1,4 +1,4 @@
-//! The limits of a namespace: what containers get if they say nothing, and what they may ask for at most.
+//! `LimitRange`s of a namespace: defaults and limits of containers.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ pub(super) fn review_pod(admission: &Admission<'_>, pod: &Value) -> Result<(), S
     Ok(())
 }
 
-/// So does a claim.
+/// The same for a claim.
 pub(super) fn review_claim(admission: &Admission<'_>, claim: &Value) -> Result<(), Status> {
     let requests = &claim["spec"]["resources"]["requests"];
     for range in ranges(admission, claim) {

@@ -1,15 +1,15 @@
-//! What is special about namespaces: they end in their own time, once nothing is left in them.
+//! Rules for namespaces: their deletion ends once they are empty.
 
 use bowline_machinery::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
 use crate::object::{child_mut, into_map, meta_str, metadata};
-use crate::resource::Part;
+use crate::resource::WriteTarget;
 
-/// By which selectors find a namespace by its name.
+/// Label by which selectors find a namespace by name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Who empties a namespace before it goes.
+/// Finalizer of the controller that empties a namespace before its deletion.
 const KUBERNETES: &str = "kubernetes";
 
 pub(super) fn default(namespace: &mut Value) {
@@ -32,10 +32,10 @@ pub(super) fn prepare_create(namespace: &mut Value) {
 }
 
 /// Only `finalize` changes the finalizers of the spec.
-pub(super) fn prepare_update(part: Part, new: &mut Value, old: &Value) {
+pub(super) fn prepare_update(part: WriteTarget, new: &mut Value, old: &Value) {
     let before = old.pointer("/spec/finalizers").cloned();
     let spec = child_mut(new, "spec");
-    if part == Part::Main {
+    if part == WriteTarget::Main {
         match before {
             Some(finalizers) => spec.insert("finalizers".to_owned(), finalizers),
             None => spec.remove("finalizers"),
@@ -56,9 +56,9 @@ pub(super) fn is_held(namespace: &Value) -> bool {
     namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|own| !own.is_empty())
 }
 
-/// The phase says whether a namespace is to go, and nothing else may.
-pub(super) fn validate_update(part: Part, new: &Value, _old: &Value) -> Vec<FieldError> {
-    if part != Part::Status {
+/// The phase must agree with the deletion timestamp.
+pub(super) fn validate_update(part: WriteTarget, new: &Value, _old: &Value) -> Vec<FieldError> {
+    if part != WriteTarget::Status {
         return Vec::new();
     }
     let deleting = metadata(new).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"));

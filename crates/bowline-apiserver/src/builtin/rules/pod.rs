@@ -1,12 +1,12 @@
-//! What is special about writing pods: who may change what, and how long they take to go. Not what is in them.
+//! Rules for writing pods: fields that may change, and grace periods of deletion. Validation of the content is elsewhere.
 
 use bowline_machinery::pod_qos_class;
 use serde_json::{Value, json};
 
 use crate::object::{child_mut, into_map, meta_str};
-use crate::resource::Part;
+use crate::resource::WriteTarget;
 
-/// How long a pod has to stop if it does not say so itself.
+/// Default grace period of a pod, in seconds.
 const GRACE: i64 = 30;
 
 /// A new pod waits for a node.
@@ -26,9 +26,9 @@ pub(super) fn prepare_create(pod: &mut Value) {
     into_map(pod).insert("status".to_owned(), status);
 }
 
-/// What the server once said about a pod stays, though its node may not know it.
-pub(super) fn prepare_update(part: Part, new: &mut Value, old: &Value) {
-    if part != Part::Status {
+/// Keeps status fields that the server set, also when a node's update omits them.
+pub(super) fn prepare_update(part: WriteTarget, new: &mut Value, old: &Value) {
+    if part != WriteTarget::Status {
         return;
     }
     let status = child_mut(new, "status");

@@ -1,5 +1,5 @@
-//! Services: their addresses and ports come from ranges that all services share. What is taken is what is stored:
-//! services are written one at a time, and there is no other account.
+//! Services: their addresses and ports come from ranges that all services share. The stored services are the only record of
+//! taken ones, so services are written one at a time.
 
 mod addresses;
 mod ports;
@@ -9,16 +9,16 @@ use serde_json::{Map, Value, json};
 
 use crate::admission::Admission;
 use crate::object::child_mut;
-use crate::resource::Part;
+use crate::resource::WriteTarget;
 
 /// Gives a service what it needs, or checks that what it asks for is free.
 pub(super) fn admit(
     admission: &Admission<'_>,
-    part: Part,
+    part: WriteTarget,
     new: &mut Value,
     old: Option<&Value>,
 ) -> Result<(), Status> {
-    if part != Part::Main {
+    if part != WriteTarget::Main {
         return Ok(());
     }
     if let Some(old) = old {
@@ -48,9 +48,9 @@ fn remember(new: &mut Value, old: &Value) {
     }
 }
 
-/// What does not fit to the new type goes, unless the client changed it: then validation has something to say.
-pub(super) fn prepare_update(part: Part, new: &mut Value, old: &Value) {
-    if part != Part::Main {
+/// Clears fields that the new type does not have, unless the client changed them: then validation refuses them.
+pub(super) fn prepare_update(part: WriteTarget, new: &mut Value, old: &Value) {
+    if part != WriteTarget::Main {
         return;
     }
     let same = |new: &Value, field: &str| new["spec"][field] == old["spec"][field];

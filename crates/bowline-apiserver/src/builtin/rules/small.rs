@@ -1,14 +1,14 @@
-//! Kinds of which only a detail is special.
+//! Kinds with one small rule each.
 
 use serde_json::{Map, Value, json};
 
 use crate::object::{child_mut, into_map, meta_str, metadata_mut, set_meta_str};
-use crate::resource::Part;
+use crate::resource::WriteTarget;
 
-/// Where `apps/v1` keeps a number that the older versions had in the spec.
+/// Annotation in which `apps/v1` keeps a number that older versions had in the spec.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// A limit range need not have a name.
+/// A limit range may lack a name.
 pub(super) fn name_limit_range(range: &mut Value) {
     if meta_str(range, "name").is_empty() {
         let name = meta_str(range, "uid").to_owned();
@@ -23,11 +23,11 @@ pub(super) fn begin_volume(volume: &mut Value) {
     into_map(volume).insert("status".to_owned(), status);
 }
 
-/// The time of the last change of phase is kept as long as the phase is.
-pub(super) fn update_volume(part: Part, new: &mut Value, old: &Value) {
+/// The time of the last phase transition stays while the phase does.
+pub(super) fn update_volume(part: WriteTarget, new: &mut Value, old: &Value) {
     const SINCE: &str = "lastPhaseTransitionTime";
     let same_phase = new.pointer("/status/phase") == old.pointer("/status/phase");
-    if part == Part::Status
+    if part == WriteTarget::Status
         && same_phase
         && let Some(since) = old.pointer("/status/lastPhaseTransitionTime")
     {
@@ -39,7 +39,7 @@ pub(super) fn begin_claim(claim: &mut Value) {
     protect(claim, "kubernetes.io/pvc-protection");
     let spec = child_mut(claim, "spec");
     let set = |spec: &Map<String, Value>, field: &str| spec.get(field).is_some_and(|value| !value.is_null());
-    // A source has an old and a new place.
+    // A source is in an old and a new field.
     match (set(spec, "dataSource"), set(spec, "dataSourceRef")) {
         (true, false) => {
             let source = spec["dataSource"].clone();
@@ -55,19 +55,19 @@ pub(super) fn begin_claim(claim: &mut Value) {
     into_map(claim).insert("status".to_owned(), json!({"phase": "Pending"}));
 }
 
-/// The same for what describes volumes.
+/// The same for descriptions of volumes.
 pub(super) fn begin_attributes(class: &mut Value) {
     protect(class, "kubernetes.io/vac-protection");
 }
 
-/// The addresses of a node's pods have an old and a new place.
+/// The addresses of a node's pods are in an old and a new field.
 pub(super) fn begin_node(node: &mut Value) {
     if let Some(cidr) = node.pointer("/spec/podCIDR").filter(|cidr| cidr.as_str() != Some("")).cloned() {
         child_mut(node, "spec").entry("podCIDRs").or_insert_with(|| json!([cidr]));
     }
 }
 
-/// What this server serves itself can be had at once.
+/// Marks a local API service as available.
 pub(super) fn begin_api_service(service: &mut Value) {
     if service.pointer("/spec/service").is_some_and(Value::is_object) {
         return;
@@ -83,7 +83,7 @@ pub(super) fn begin_api_service(service: &mut Value) {
     into_map(service).insert("status".to_owned(), json!({"conditions": [condition]}));
 }
 
-/// What is in use must not vanish: admission adds a finalizer to it.
+/// Adds the finalizer that protects an object in use (plugin `StorageObjectInUseProtection`).
 fn protect(object: &mut Value, finalizer: &str) {
     let finalizers = metadata_mut(object).entry("finalizers").or_insert_with(|| json!([]));
     if let Some(finalizers) = finalizers.as_array_mut()
@@ -93,7 +93,7 @@ fn protect(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// A service account names its secrets, and says nothing else about them.
+/// A service account names its secrets without further fields.
 pub(super) fn clean_secrets(account: &mut Value) {
     let secrets = account.get_mut("secrets").and_then(Value::as_array_mut);
     for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -117,20 +117,20 @@ pub(super) fn begin_template_generation(set: &mut Value) {
     set_template_generation(set, generation);
 }
 
-pub(super) fn move_template_generation(part: Part, new: &mut Value, old: &Value) {
-    if part == Part::Main {
+pub(super) fn move_template_generation(part: WriteTarget, new: &mut Value, old: &Value) {
+    if part == WriteTarget::Main {
         let moved = new.pointer("/spec/template") != old.pointer("/spec/template");
         set_template_generation(new, template_generation(old) + i64::from(moved));
     }
 }
 
-/// Who asks for a certificate cannot change what was asked for, nor approve it along the way.
-pub(super) fn update_signing_request(part: Part, new: &mut Value, old: &Value) {
-    if part == Part::Main {
+/// The requester of a certificate can neither change nor approve the request.
+pub(super) fn update_signing_request(part: WriteTarget, new: &mut Value, old: &Value) {
+    if part == WriteTarget::Main {
         let spec = old.get("spec").cloned().unwrap_or_default();
         into_map(new).insert("spec".to_owned(), spec);
     }
-    if part == Part::Status {
+    if part == WriteTarget::Status {
         let decided = |condition: &Value| matches!(condition["type"].as_str(), Some("Approved" | "Denied"));
         let list = |object: &Value| {
             let conditions = object.pointer("/status/conditions").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! What clients are told about objects that this server keeps and does not act on.
+//! Warnings about objects that this server stores but does not act on.
 
 use serde_json::Value;
 
@@ -20,11 +20,12 @@ pub(super) fn api_service(object: &Value) -> Vec<String> {
 pub(super) fn namespace(object: &Value) -> Vec<String> {
     let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
     let enforced = labels.filter(|(label, _)| *label == "pod-security.kubernetes.io/enforce");
-    let told = enforced.filter(|(_, level)| *level != "privileged");
-    told.map(|(label, _)| {
-        format!("{label}: pod security is not supported by this server yet, and not enforced")
-    })
-    .collect()
+    let ignored = enforced.filter(|(_, level)| *level != "privileged");
+    ignored
+        .map(|(label, _)| {
+            format!("{label}: pod security is not supported by this server yet, and not enforced")
+        })
+        .collect()
 }
 
 /// Quotas are kept.

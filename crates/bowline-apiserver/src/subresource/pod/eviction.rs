@@ -1,9 +1,9 @@
-//! Evictions: deletes that ask a disruption budget first.
+//! Evictions: deletes that a disruption budget has to permit.
 
 use std::sync::Arc;
 
 use bowline_machinery::{LabelSelector, Labels, Status, StatusCause};
-use bowline_storage::List;
+use bowline_storage::ListRequest;
 use serde_json::{Value, json};
 
 use super::{done, parse};
@@ -11,16 +11,19 @@ use crate::decode::Decoded;
 use crate::delete::DeleteOptions;
 use crate::negotiate;
 use crate::object::{self, child_mut, into_map, meta_str, metadata};
-use crate::resource::{Part, Resource};
-use crate::rest::Exchange;
-use crate::server::Answer;
+use crate::resource::{Resource, WriteTarget};
+use crate::rest::ResourceRequest;
+use crate::server::ApiResponse;
 use crate::write::{self, Change};
 
-/// Why no eviction is allowed now.
+/// Reason why an eviction is refused for now.
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 /// Deletes a pod, unless a disruption budget forbids it.
-pub(in crate::subresource) fn evict(exchange: &Exchange<'_>, name: &str) -> Result<Answer, Status> {
+pub(in crate::subresource) fn evict(
+    exchange: &ResourceRequest<'_>,
+    name: &str,
+) -> Result<ApiResponse, Status> {
     negotiate::check_json(exchange.headers)?;
     write::check_options(exchange.query, &exchange.query.dry_run, "CreateOptions")?;
     let eviction = parse(exchange.body, "Eviction")?;
@@ -30,7 +33,7 @@ pub(in crate::subresource) fn evict(exchange: &Exchange<'_>, name: &str) -> Resu
     let options = eviction.get("deleteOptions").filter(|options| !options.is_null());
     let options = options.map_or_else(Vec::new, |options| options.to_string().into_bytes());
     let mut options = DeleteOptions::of(&options, exchange.query)?;
-    // Unlike those of a deletion, the parameters of an eviction count as well.
+    // Unlike for a delete, the query parameters of an eviction count as well.
     if !options.dry_run() {
         options.dry_run = Some(exchange.query.dry_run.clone());
     }
@@ -50,10 +53,10 @@ pub(in crate::subresource) fn evict(exchange: &Exchange<'_>, name: &str) -> Resu
         tell(exchange, name, &options)?;
     }
     exchange.delete_by(&mut write, name, &options)?;
-    Ok(Answer::json(201, &done()))
+    Ok(ApiResponse::json(201, &done()))
 }
 
-/// Pods that run, or will, need a budget; others may go at any time.
+/// Running and pending pods need a budget; others can be evicted at any time.
 fn counts(pod: &Value) -> bool {
     let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
     let deleting = metadata(pod).is_some_and(|metadata| metadata.contains_key("deletionTimestamp"));
@@ -62,13 +65,13 @@ fn counts(pod: &Value) -> bool {
 
 /// The budget that covers a pod.
 fn budget_of(
-    exchange: &Exchange<'_>,
+    exchange: &ResourceRequest<'_>,
     labels: &impl Labels,
 ) -> Result<Option<(Arc<Resource>, Value)>, Status> {
     let inner = exchange.inner;
     let Some(budgets) = inner.registry.find("policy", "v1", "poddisruptionbudgets") else { return Ok(None) };
     let prefix = format!("{}/", exchange.namespace.unwrap_or_default());
-    let list = List { prefix: &prefix, ..List::default() };
+    let list = ListRequest { prefix: &prefix, ..ListRequest::default() };
     let listing = inner.store.list(budgets.table, list).map_err(Status::internal)?;
     let mut found = Vec::new();
     for record in &listing.items {
@@ -91,7 +94,7 @@ fn number(budget: &Value, pointer: &str) -> i64 {
     budget.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// A pod that is not ready does not count, if the others are enough or the budget does not care.
+/// A pod that is not ready needs no disruption, if enough others are ready or the budget allows it.
 fn may_go_anyway(pod: &Value, budget: &Value) -> bool {
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
     let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
@@ -105,13 +108,13 @@ fn may_go_anyway(pod: &Value, budget: &Value) -> bool {
 
 /// Takes one disruption from a budget.
 fn spend(
-    exchange: &Exchange<'_>,
+    exchange: &ResourceRequest<'_>,
     budgets: &Arc<Resource>,
     budget: &Value,
     pod: &str,
     dry_run: bool,
 ) -> Result<(), Status> {
-    let now = object::timestamp(exchange.inner.clock.wall());
+    let now = object::timestamp(exchange.inner.clock.system_time());
     let modify = |mut budget: Value| {
         check(&budget)?;
         crate::object::strip_kind(&mut budget);
@@ -136,7 +139,7 @@ fn spend(
     };
     let mut write = exchange.write_with(dry_run);
     write.resource = budgets;
-    let spent = write.update(meta_str(budget, "name"), Part::Status, Change::Modify(&modify))?;
+    let spent = write.update(meta_str(budget, "name"), WriteTarget::Status, Change::Modify(&modify))?;
     exchange.note(&spent);
     Ok(())
 }
@@ -165,9 +168,9 @@ fn check(budget: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// A pod says why it is to go.
-fn tell(exchange: &Exchange<'_>, name: &str, options: &DeleteOptions) -> Result<(), Status> {
-    let now = object::timestamp(exchange.inner.clock.wall());
+/// Sets the pod's condition `DisruptionTarget`.
+fn tell(exchange: &ResourceRequest<'_>, name: &str, options: &DeleteOptions) -> Result<(), Status> {
+    let now = object::timestamp(exchange.inner.clock.system_time());
     let modify = |mut pod: Value| {
         options.check_record(
             &exchange.resource,
@@ -189,12 +192,12 @@ fn tell(exchange: &Exchange<'_>, name: &str, options: &DeleteOptions) -> Result<
         Ok(Decoded { object: pod, complaints: Vec::new() })
     };
     let mut write = exchange.write_with(false);
-    let told = write.update(name, Part::Status, Change::Modify(&modify))?;
-    exchange.note(&told);
+    let updated = write.update(name, WriteTarget::Status, Change::Modify(&modify))?;
+    exchange.note(&updated);
     Ok(())
 }
 
-/// Sets a condition; one that says the same already stays as it is.
+/// Sets a condition; an equal one stays unchanged.
 fn put_condition(conditions: &mut Value, condition: Value) {
     let Some(conditions) = conditions.as_array_mut() else { return };
     match conditions.iter_mut().find(|present| present["type"] == condition["type"]) {

@@ -1,4 +1,4 @@
-//! What admission plugins make of built-in kinds because of other objects.
+//! Admission plugins that change or refuse objects of built-in kinds because of other objects.
 
 use serde_json::{Value, json};
 

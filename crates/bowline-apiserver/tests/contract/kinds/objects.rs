@@ -1,6 +1,6 @@
-//! What is read back of an object that was created, for every built-in kind.
+//! Created objects as they are read back, for every built-in kind.
 //!
-//! What a real server stored is in `objects/`, one file for a kind or a group of kinds. To record it anew, run the suite
+//! The objects that a real server stored are in `objects/`, one file for a kind or a group of kinds. To record them anew, run the suite
 //! against a real server with `BOWLINE_RECORD=1`, one test at a time.
 
 use serde_json::{Map, Value, json};
@@ -73,7 +73,7 @@ async fn hold(file: &str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What can be read of a case's object once it is created, by the version it is read in, without what differs from run
+/// A case's object after its creation, by the version it is read in, without values that differ from run
 /// to run.
 async fn stored(env: &Env, case: &Value) -> Value {
     let filled = fill(env, case);

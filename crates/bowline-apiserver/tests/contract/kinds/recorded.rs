@@ -1,4 +1,4 @@
-//! What a real server did, in a file: read here, and written when it is recorded.
+//! A real server's answers in a file: read here, and written when they are recorded.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ impl Recorded {
         Self { place, rows }
     }
 
-    /// Whether what the server does is to be written down instead of compared. Tests that share a file must then not
+    /// Whether to record the server's behavior instead of comparing it. Tests that share a file must then not
     /// run at the same time.
     pub(super) fn is_recording() -> bool {
         std::env::var_os("BOWLINE_RECORD").is_some() && Env::is_real()
@@ -52,7 +52,7 @@ pub(super) fn neutral_text(env: &Env, text: &str) -> String {
     text.replace(&env.unique("u"), "<unique>").replace(&env.namespace, "<namespace>")
 }
 
-/// Removes an object that nobody needs any more: ranges of addresses are small, and some names are everybody's.
+/// Removes an object after its test: ranges of addresses are small, and some names are shared.
 pub(super) async fn remove(env: &Env, path: &str) {
     env.merge(path, json!({"metadata": {"finalizers": null}})).await;
     let options = json!({"gracePeriodSeconds": 0, "propagationPolicy": "Background"});

@@ -1,6 +1,6 @@
-//! What is refused of built-in kinds, when they are created and when they are changed, and in which words.
+//! Refused creates and updates of built-in kinds, with their messages.
 //!
-//! What a real server said is in `refusals/`, one file for a kind or a group of kinds, and recorded as in `objects`.
+//! The answers of a real server are in `refusals/`, one file for a kind or a group of kinds, and recorded as in `objects`.
 
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ async fn hold(file: &str, rule: &str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What a server says to an object, or to a change of one that it took.
+/// A server's answer to a create, or to an update of an object that it accepted.
 async fn refusal(env: &Env, row: &Value) -> Value {
     let filled = super::recorded::fill(env, row);
     let path = filled["path"].as_str().expect("a row has a path");

@@ -1,23 +1,23 @@
-//! The addresses of services: one family, one range.
+//! Addresses of services: one family, one range.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
 use bowline_machinery::{FieldError, FieldPath, Status, validate_service_addresses};
-use bowline_storage::List;
+use bowline_storage::ListRequest;
 use serde_json::{Value, json};
 
 use super::{has_address, is_empty, is_headless, kind, set};
 use crate::admission::Admission;
 
-/// 10.0.0.0/24, of which neither the first nor the last is given to anybody.
+/// The range 10.0.0.0/24. Its first and last address are not allocated.
 const NETWORK: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
 const FIRST: u8 = 1;
 const LAST: u8 = 254;
-/// Those below are left to services that ask for a certain address, as long as there are others.
+/// Lower addresses are for services that request a certain one, while others are free.
 const DYNAMIC: u8 = 17;
 
-/// One address has two places, which must agree.
+/// One address is in two fields, which must agree.
 pub(super) fn agree(new: &mut Value, old: Option<&Value>) {
     let (one, all) = (new["spec"]["clusterIP"].clone(), new["spec"]["clusterIPs"].clone());
     let Some(old) = old else {
@@ -39,7 +39,7 @@ pub(super) fn agree(new: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// The families of the addresses, and whether there may be two of them.
+/// IP families of the addresses, and whether a service may have two.
 pub(super) fn families(
     admission: &Admission<'_>,
     new: &mut Value,
@@ -123,7 +123,7 @@ pub(super) fn families(
     Ok(())
 }
 
-/// Takes an address, unless the service has one already.
+/// Allocates an address, unless the service already has one.
 pub(super) fn allocate(
     admission: &Admission<'_>,
     new: &mut Value,
@@ -150,7 +150,7 @@ pub(super) fn allocate(
             "the provided network does not match the current range".to_owned()
         }
         Ok(IpAddr::V4(address)) if taken.contains(&address) => "provided IP is already allocated".to_owned(),
-        // What is no address is refused by validation.
+        // Validation refuses a text that is not an address.
         _ => return Ok(()),
     };
     let detail = format!("failed to allocate IP {asked}: {why}");
@@ -167,7 +167,7 @@ fn is_in_range(address: Ipv4Addr) -> bool {
 
 /// The addresses of all services.
 fn taken(admission: &Admission<'_>) -> BTreeSet<Ipv4Addr> {
-    let Ok(listing) = admission.store.list(admission.resource.table, List::default()) else {
+    let Ok(listing) = admission.store.list(admission.resource.table, ListRequest::default()) else {
         return BTreeSet::new();
     };
     let addresses = listing.items.iter().filter_map(|record| {
@@ -178,7 +178,7 @@ fn taken(admission: &Admission<'_>) -> BTreeSet<Ipv4Addr> {
     addresses.collect()
 }
 
-/// An address that nobody has: the first one after a random place.
+/// A free address: the first one after a random position.
 fn free(admission: &Admission<'_>, taken: &BTreeSet<Ipv4Addr>) -> Option<Ipv4Addr> {
     let [a, b, c, _] = NETWORK.octets();
     let is_free = |last: &u8| !taken.contains(&Ipv4Addr::new(a, b, c, *last));

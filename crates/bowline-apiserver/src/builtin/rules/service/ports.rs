@@ -1,4 +1,4 @@
-//! The ports that services have on every node.
+//! Node ports of services.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::admission::Admission;
 
 const FIRST: i64 = 30_000;
 const LAST: i64 = 32_767;
-/// Those below are left to services that ask for a certain port, as long as there are others.
+/// Lower ports are for services that request a certain one, while others are free.
 const DYNAMIC: i64 = 30_086;
 
-/// What is taken, as this write sees it.
+/// The allocated ports, as this write sees them.
 struct Taken<'a> {
     admission: &'a Admission<'a>,
     by_others: Option<BTreeSet<i64>>,
@@ -21,7 +21,7 @@ struct Taken<'a> {
     now: BTreeSet<i64>,
 }
 
-/// Takes the ports that a service needs and has not got yet.
+/// Allocates the missing ports of a service.
 pub(super) fn allocate(
     admission: &Admission<'_>,
     new: &mut Value,
@@ -54,7 +54,7 @@ pub(super) fn allocate(
     Ok(())
 }
 
-/// Ports with the same number share a port of the nodes, if they do not say otherwise.
+/// Ports with the same number share a node port, unless they request others.
 fn begin(taken: &mut Taken<'_>, service: &mut Value) -> Result<(), Status> {
     let draws = draws(service);
     let mut of_port = BTreeMap::new();
@@ -103,7 +103,7 @@ fn update(taken: &mut Taken<'_>, new: &mut Value, old: &Value) -> Result<(), Sta
     Ok(())
 }
 
-/// Ports that the client does not tell are those that ports of the same name had.
+/// Ports that the client omits keep the node ports of ports with the same name.
 pub(super) fn remember(new: &mut Value, old: &Value) {
     let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
     let ports = |service: &Value| service["spec"]["ports"].as_array().cloned().unwrap_or_default();
@@ -129,12 +129,12 @@ pub(super) fn each_mut(service: &mut Value) -> impl Iterator<Item = &mut Map<Str
     ports.into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
-/// Whether ports are chosen by the server where the client names none.
+/// Whether the server allocates ports where the client names none.
 fn draws(service: &Value) -> bool {
     super::kind(service) == "NodePort" || service["spec"]["allocateLoadBalancerNodePorts"] != false
 }
 
-/// What the client wants for a port's number, at whichever of the ports it says so.
+/// The node port that the client requests for a port number.
 fn requested(service: &Value, number: i64) -> i64 {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     let mut asked =
@@ -192,7 +192,7 @@ impl Taken<'_> {
         Ok(())
     }
 
-    /// A port that nobody has: the first one after a random place.
+    /// A free port: the first one after a random position.
     fn draw(&mut self) -> Result<i64, String> {
         let range = DYNAMIC.unsigned_abs()..LAST.unsigned_abs() + 1;
         let start = i64::try_from(self.admission.clock.rng().range(range)).unwrap_or(DYNAMIC);

@@ -1,39 +1,39 @@
-//! Futures that are asked only when they have something to say.
+//! Futures that are polled only after their own wake-up.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A future that waits for something rare, beside one that is busy.
+/// A future with rare wake-ups, beside a busy one in the same task.
 ///
-/// Whoever waits for two futures asks both whenever either has woken the task. That costs the rare one its locks each
-/// time, and if it is about something that many tasks share (a server that stops), they all meet at these locks for
-/// nothing. This one is asked the first time, and then only after it has called.
-pub(crate) struct Dormant<F> {
+/// A task with two futures polls both after a wake-up of either. The rare future then takes its locks each time. If
+/// many tasks share it (a server that stops), they contend for these locks without need. This future is polled once at
+/// first, and then only after it has woken the task.
+pub(crate) struct PollOnWake<F> {
     future: Pin<Box<F>>,
-    bell: Arc<Bell>,
-    /// Rings the bell.
+    bell: Arc<WakeFlag>,
+    /// Records a wake-up of the inner future.
     ringer: Waker,
-    /// Whom the bell wakes.
+    /// Waker of the task.
     sleeper: Option<Waker>,
 }
 
 #[derive(Default)]
-struct Bell {
+struct WakeFlag {
     has_rung: AtomicBool,
     sleeper: Mutex<Option<Waker>>,
 }
 
-impl<F: Future> Dormant<F> {
+impl<F: Future> PollOnWake<F> {
     pub(crate) fn new(future: F) -> Self {
-        let bell = Arc::new(Bell { has_rung: AtomicBool::new(true), ..Bell::default() });
+        let bell = Arc::new(WakeFlag { has_rung: AtomicBool::new(true), ..WakeFlag::default() });
         let ringer = Waker::from(bell.clone());
         Self { future: Box::pin(future), bell, ringer, sleeper: None }
     }
 }
 
-impl<F: Future> Future for Dormant<F> {
+impl<F: Future> Future for PollOnWake<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -43,7 +43,7 @@ impl<F: Future> Future for Dormant<F> {
             let before = this.bell.sleeper().replace(cx.waker().clone());
             drop(before);
         }
-        // Whoever rings after this look finds the sleeper that is there by now.
+        // A wake-up after this check finds the new waker.
         if !this.bell.has_rung.load(Ordering::Acquire) {
             return Poll::Pending;
         }
@@ -52,14 +52,14 @@ impl<F: Future> Future for Dormant<F> {
     }
 }
 
-impl Bell {
+impl WakeFlag {
     fn sleeper(&self) -> MutexGuard<'_, Option<Waker>> {
-        // Nothing but moves and clones under this lock.
+        // Only moves and clones happen under this lock.
         self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often it is woken.
+    /// Counts wake-ups.
     #[derive(Default)]
     struct Count(AtomicUsize);
 
@@ -96,7 +96,7 @@ mod tests {
     fn a_dormant_future_is_asked_once_and_again_when_it_has_called() {
         let (asked, notify) = (AtomicUsize::new(0), Notify::new());
         let mut notified = std::pin::pin!(notify.notified());
-        let mut dormant = Dormant::new(std::future::poll_fn(|cx| {
+        let mut dormant = PollOnWake::new(std::future::poll_fn(|cx| {
             asked.fetch_add(1, Ordering::Relaxed);
             notified.as_mut().poll(cx)
         }));
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn whoever_asked_last_is_woken() {
         let notify = Notify::new();
-        let mut dormant = Dormant::new(notify.notified());
+        let mut dormant = PollOnWake::new(notify.notified());
         let [first, last] = [(); 2].map(|()| Arc::new(Count::default()));
         for count in [&first, &last] {
             let waker = Waker::from(count.clone());

@@ -1,9 +1,8 @@
-//! What the streams of one connection have to send at about the same time, sent together.
+//! Writer of a connection that sends frames of several streams together.
 //!
-//! HTTP/2 has many streams on one socket, and an object that changes is news for all watches among them at once. The
-//! protocol's own code flushes after each frame: a record of TLS and a call of the system for every watch, which cost
-//! many times what the frame does. Here frames are gathered until all who were woken by the same change have had their
-//! turn.
+//! HTTP/2 has many streams on one socket, and a changed object produces frames for many watches at once. The HTTP/2
+//! library flushes after each frame: a TLS record and a system call per watch, which cost many times what the frame
+//! does. Here frames are gathered until all tasks that the same change woke have run.
 
 use std::future::poll_fn;
 use std::io;
@@ -13,15 +12,15 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// No more is gathered: whoever writes then waits until the client has taken some.
+/// Maximum gathered bytes. Beyond it, a writer waits until the client has read some.
 const MOST: usize = 64 * 1024;
 
-/// What a connection that has nothing to send may keep for the next time.
+/// Maximum buffer that an idle connection keeps.
 const KEPT: usize = 8 * 1024;
 
-/// The half that protocols write to. They may flush it as often as they like; what is written goes out with
-/// [`Outbox::drive`], or when there is too much of it.
-pub(crate) struct Gathering<S>(Outbox<S>);
+/// The half that the protocol writes to. Flushes do nothing; [`Outbox::drive`] sends the bytes, or the writer does when
+/// there are too many.
+pub(crate) struct CoalescingWriter<S>(Outbox<S>);
 
 /// The half that decides when to send.
 pub(crate) struct Outbox<S>(Arc<Mutex<Gathered<S>>>);
@@ -29,27 +28,27 @@ pub(crate) struct Outbox<S>(Arc<Mutex<Gathered<S>>>);
 struct Gathered<S> {
     stream: S,
     unsent: Vec<u8>,
-    /// How much of it the stream has taken.
+    /// Number of bytes that the stream has accepted.
     sent: usize,
-    /// Whether the stream may still hold some of what it took.
+    /// Whether the stream may still buffer some accepted bytes.
     is_unflushed: bool,
-    /// Whether somebody has to wait until there is room.
+    /// Whether a writer waits for room.
     is_awaited: bool,
 }
 
-/// Splits a stream in the half that is written to, and the one that sends what was written.
-pub(crate) fn gather<S>(stream: S) -> (Gathering<S>, Outbox<S>) {
+/// Splits a stream into the half for writing and the half that sends.
+pub(crate) fn gather<S>(stream: S) -> (CoalescingWriter<S>, Outbox<S>) {
     let gathered = Gathered { stream, unsent: Vec::new(), sent: 0, is_unflushed: false, is_awaited: false };
     let shared = Arc::new(Mutex::new(gathered));
-    (Gathering(Outbox(shared.clone())), Outbox(shared))
+    (CoalescingWriter(Outbox(shared.clone())), Outbox(shared))
 }
 
 impl<S: AsyncWrite + Unpin> Outbox<S> {
-    /// Runs what writes to the other half until it ends, and sends what it writes: each time after all tasks that were
-    /// ready at that moment have run, as they may have more to go with it.
+    /// Runs the protocol's future to its end, and sends its bytes: each time after all tasks that were ready at that
+    /// moment have run, since they may add more.
     ///
     /// # Errors
-    /// Those of the future, and of the stream.
+    /// Errors of the future, and of the stream.
     pub(crate) async fn drive<T, E>(
         &self,
         mut future: Pin<&mut impl Future<Output = Result<T, E>>>,
@@ -67,10 +66,10 @@ impl<S: AsyncWrite + Unpin> Outbox<S> {
                 if gathered.unsent.is_empty() && !gathered.is_unflushed {
                     return Poll::Pending;
                 }
-                // What is on its way already does not wait for more.
+                // Bytes in transmission do not wait for more.
                 has_waited = !has_waited && !gathered.is_awaited && !gathered.is_unflushed;
                 if has_waited {
-                    // A task that wakes itself comes after those that are ready.
+                    // A task that wakes itself runs after those that are ready.
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -87,14 +86,14 @@ impl<S: AsyncWrite + Unpin> Outbox<S> {
 }
 
 impl<S> Outbox<S> {
-    /// Nothing that can panic and leave it half done runs under this lock.
+    /// No code under this lock can panic and leave it inconsistent.
     fn lock(&self) -> MutexGuard<'_, Gathered<S>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<S: AsyncWrite + Unpin> Gathered<S> {
-    /// Sends all that is there.
+    /// Sends all gathered bytes.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.unsent.len() {
             let sent = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.unsent[self.sent..]))?;
@@ -107,13 +106,13 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         self.sent = 0;
         self.unsent.clear();
         self.unsent.shrink_to(KEPT);
-        // TLS takes all that it is given, and keeps what the socket has no room for.
+        // TLS accepts all bytes, and buffers those that the socket does not take.
         ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
         self.is_unflushed = false;
         Poll::Ready(Ok(()))
     }
 
-    /// How much more may be gathered: at least 1.
+    /// Number of bytes that may still be gathered: at least 1.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.unsent.len() >= MOST {
             self.is_awaited = true;
@@ -124,7 +123,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CoalescingWriter<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -134,7 +133,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathering<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathering<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CoalescingWriter<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
     }
@@ -179,13 +178,13 @@ mod tests {
 
     use super::*;
 
-    /// Tells what it is given, piece by piece.
+    /// Sends received bytes, piece by piece, into a channel.
     struct Pieces(mpsc::Sender<String>);
 
     impl AsyncWrite for Pieces {
         fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            let told = self.0.send(String::from_utf8_lossy(bytes).into_owned());
-            Poll::Ready(told.map(|()| bytes.len()).map_err(io::Error::other))
+            let sent = self.0.send(String::from_utf8_lossy(bytes).into_owned());
+            Poll::Ready(sent.map(|()| bytes.len()).map_err(io::Error::other))
         }
 
         fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -197,9 +196,9 @@ mod tests {
         }
     }
 
-    /// Writes what comes, each by itself, until nobody can say more.
+    /// Writes each received frame by itself, until all senders are dropped.
     async fn write_all<S: AsyncWrite + Unpin>(
-        mut stream: Gathering<S>,
+        mut stream: CoalescingWriter<S>,
         mut words: tokio::sync::mpsc::Receiver<String>,
     ) -> io::Result<()> {
         while let Some(word) = words.recv().await {
@@ -211,8 +210,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_tasks_that_are_ready_have_to_say_goes_together() {
-        let (told, pieces) = mpsc::channel();
-        let (stream, outbox) = gather(Pieces(told));
+        let (sender, pieces) = mpsc::channel();
+        let (stream, outbox) = gather(Pieces(sender));
         let (say, words) = tokio::sync::mpsc::channel(9);
         let scope = Clock::real().scope("test");
         let speaker = scope.spawner();
@@ -222,14 +221,14 @@ mod tests {
         });
         scope.spawn("first", async move {
             say.send("a".to_owned()).await.expect("there is room");
-            // It comes after the connection, which was woken first.
+            // It runs after the connection, which was woken first.
             let next = say.clone();
             speaker.spawn("second", async move { next.send("b".to_owned()).await.expect("there is room") });
             // Another time.
             speaker.clock().sleep(std::time::Duration::from_millis(20)).await;
             say.send("c".to_owned()).await.expect("there is room");
         });
-        scope.ended().await;
+        scope.wait_ended().await;
         assert_eq!(pieces.into_iter().collect::<Vec<_>>(), ["ab", "c"]);
     }
 
@@ -252,7 +251,7 @@ mod tests {
         assert!(heard == said.concat(), "it came in another order, or not all of it");
     }
 
-    /// Takes everything at once, and sends it when it is flushed for the second time.
+    /// Accepts everything at once, and sends it at the second flush.
     struct Slow {
         taken: Vec<u8>,
         was_flushed: bool,
@@ -316,7 +315,7 @@ mod tests {
         };
         let clock = Clock::real();
         let write = std::pin::pin!(write);
-        // What was gathered cannot be sent, so it does not end; but no more is taken.
+        // The gathered bytes cannot be sent, so it does not end; but it accepts no more.
         let stuck = clock.timeout(std::time::Duration::from_millis(20), outbox.drive(write)).await;
         assert!(stuck.is_err());
         assert_eq!(outbox.lock().unsent.len(), MOST);

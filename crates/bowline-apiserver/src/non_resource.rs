@@ -1,5 +1,5 @@
-//! What the server tells of itself: health, versions, groups, resources and paths. Which path answers to which methods and
-//! media types differs from one to the next, because in kube-apiserver different servers answer them.
+//! Non-resource URLs: health, versions, groups, resources and paths. The accepted methods and media types differ by path, because
+//! different servers answer them in kube-apiserver.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use crate::negotiate;
 use crate::query::Query;
 use crate::registry::Resources;
 use crate::request::Target;
-use crate::server::{Answer, Inner, method_not_allowed};
+use crate::server::{ApiResponse, Inner, method_not_allowed};
 
 /// The answer to a request that is not about a resource.
 pub(crate) fn answer(
@@ -23,7 +23,7 @@ pub(crate) fn answer(
     method: &Method,
     headers: &HeaderMap,
     query: &Query,
-) -> Result<Answer, Status> {
+) -> Result<ApiResponse, Status> {
     let resources = inner.registry.resources();
     let reads_only = matches!(target, Target::Version | Target::CoreVersions)
         || matches!(target, Target::GroupVersion { group, .. } if resources.is_built_in(group));
@@ -37,10 +37,10 @@ pub(crate) fn answer(
         Target::Health { endpoint, check } => {
             let ready = inner.ready.load(Ordering::Acquire);
             let (code, text) = health::answer(*endpoint, check.as_deref(), query, ready);
-            return Ok(Answer::text(code, text));
+            return Ok(ApiResponse::text(code, text));
         }
-        Target::Root => return Ok(Answer::json(200, &json!({"paths": paths(&resources)}))),
-        Target::Version => return Ok(Answer::json(200, &discovery::version())),
+        Target::Root => return Ok(ApiResponse::json(200, &json!({"paths": paths(&resources)}))),
+        Target::Version => return Ok(ApiResponse::json(200, &discovery::version())),
         Target::CoreVersions | Target::Groups => {
             let is_core = *target == Target::CoreVersions;
             if let Some(version) = negotiate::discovery_version(headers) {
@@ -66,24 +66,24 @@ pub(crate) fn answer(
     match document {
         Some(document) => {
             negotiate::check_plain(headers)?;
-            Ok(Answer::json(200, &document))
+            Ok(ApiResponse::json(200, &document))
         }
-        None => Ok(Answer::no_page()),
+        None => Ok(ApiResponse::no_page()),
     }
 }
 
 /// A document that a client may keep, and ask for only if it has changed.
-fn aggregated(document: &Value, version: &str, headers: &HeaderMap) -> Answer {
+fn aggregated(document: &Value, version: &str, headers: &HeaderMap) -> ApiResponse {
     let text = document.to_string();
     let hash = ring::digest::digest(&ring::digest::SHA512, text.as_bytes());
     let digits: String = hash.as_ref().iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect();
     let etag = format!("\"{digits}\"");
     let is_known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes());
     let mut answer = if is_known {
-        Answer::without_content(304)
+        ApiResponse::without_content(304)
     } else {
         let form = format!("application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-        Answer::bytes(200, text.into()).of_type(&form)
+        ApiResponse::bytes(200, text.into()).of_type(&form)
     };
     answer.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     answer.headers.insert(VARY, HeaderValue::from_static("Accept"));
