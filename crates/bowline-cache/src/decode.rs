@@ -1,4 +1,4 @@
-//! From bytes to objects: watch lines, list items, who an object is, and the object.
+//! Decodes bytes: watch lines, list items, identities and objects.
 
 mod block;
 mod cursor;

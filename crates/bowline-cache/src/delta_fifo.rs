@@ -1,4 +1,4 @@
-//! The queue between what reads from the server and what keeps its objects. Owns the order of changes and how many may wait.
+//! The queue between reflectors and the indexer. Owns the order of changes, and the limit of waiting ones.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,69 +6,69 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::kept::Kept;
+use crate::unchanged_objects::UnchangedObjects;
 use bowline_machinery::ObjectKey;
 
-/// So many deltas may wait by default.
+/// Default limit of queued deltas.
 pub(crate) const CAPACITY: usize = 4096;
 
-/// So many deltas are taken at once: readers see their changes at once too.
+/// Maximum deltas per [`pop`](DeltaFifo::pop), which become visible to readers together.
 const TAKEN_AT_ONCE: usize = 1024;
 
-/// A change on its way from a server to an indexer.
-pub enum Delta<K> {
-    /// There is such an object, new or changed.
+/// A change on its way from a reflector to the indexer.
+pub(crate) enum Delta<K> {
+    /// A new or changed object.
     Applied(Arc<K>),
-    /// It is gone; this is what it last was.
+    /// A deleted object, in its final state.
     Deleted(Arc<K>),
-    /// It is gone, and what it last was could not be read: what is known of it has to do.
-    Gone(Unreadable),
-    /// All that there is now.
+    /// A deleted object with an undecodable final state; the last known state is used instead.
+    Gone(UndecodableRef),
+    /// A complete list.
     Replaced(Replaced<K>),
-    /// Nothing happened up to here.
+    /// No changes up to this version.
     Bookmark {
-        /// The part that it is about.
+        /// The part of the informer.
         part: usize,
-        /// The version of the collection.
+        /// Version of the collection.
         resource_version: String,
     },
-    /// It is time to tell some handlers again of everything.
+    /// A resync is due.
     Sync,
 }
 
-/// An object that could not be read, as far as it is known which it is.
+/// Identity of an undecodable object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Unreadable {
-    /// Its key.
-    pub key: ObjectKey,
-    /// Its uid, if that much could be read.
-    pub uid: Option<String>,
+pub(crate) struct UndecodableRef {
+    /// Key of the object.
+    pub(crate) key: ObjectKey,
+    /// Uid, if it could be read.
+    pub(crate) uid: Option<String>,
 }
 
-/// All that there is in one part of what an informer covers. What is known of that part and not here has vanished; a
+/// A complete list of one part of an informer. A known object of the part that is not in it was deleted, and the
 /// deletion was missed.
-pub struct Replaced<K> {
-    /// Which part of the informer this is about.
-    pub part: usize,
-    /// The objects whose uid and version were known already when the list began.
-    pub kept: Option<Kept<K>>,
-    /// The other ones.
-    pub items: Vec<Arc<K>>,
-    /// Objects that are there but could not be read: what is known of them stays.
-    pub unreadable: Vec<Unreadable>,
-    /// The version of the collection.
-    pub resource_version: String,
+pub(crate) struct Replaced<K> {
+    /// The part of the informer.
+    pub(crate) part: usize,
+    /// Objects that are unchanged since the list began.
+    pub(crate) kept: Option<UnchangedObjects<K>>,
+    /// The other objects.
+    pub(crate) items: Vec<Arc<K>>,
+    /// Undecodable objects, which keep their last known state.
+    pub(crate) unreadable: Vec<UndecodableRef>,
+    /// Version of the collection.
+    pub(crate) resource_version: String,
 }
 
-/// A bounded queue of deltas in the order in which they happened.
+/// A bounded queue of deltas, in order.
 ///
-/// Unlike client-go's `DeltaFIFO` (and like its successor), it does not gather the deltas of one key: the order between
-/// objects is what the server sent, and merging is left to the handlers that fall behind. A relist is one delta, so that it
-/// becomes visible at once. What vanished in it is told when it is taken out, against what is known then: all that came
-/// before has been applied by then, and nothing can be missed.
+/// Like client-go's `RealFIFO`, and unlike `DeltaFIFO`, it does not group deltas by key. The order between objects is
+/// the server's, and merging happens only for handlers that fall behind. A relist is one delta, so that it becomes
+/// visible at once. Deletions in it are found when it is applied: by then all earlier deltas are applied, so none can
+/// be missed.
 ///
-/// Many may push, one takes.
-pub struct DeltaFifo<K> {
+/// Many tasks may push; one task pops.
+pub(crate) struct DeltaFifo<K> {
     waiting: Mutex<VecDeque<Delta<K>>>,
     capacity: usize,
     filled: Notify,
@@ -76,9 +76,8 @@ pub struct DeltaFifo<K> {
 }
 
 impl<K> DeltaFifo<K> {
-    /// A queue in which so many deltas may wait, at least one, and one batch more.
-    #[must_use]
-    pub fn new(capacity: usize) -> Self {
+    /// Creates a queue for at least one delta and up to `capacity`, plus one batch.
+    pub(crate) fn new(capacity: usize) -> Self {
         Self {
             waiting: Mutex::default(),
             capacity: capacity.max(1),
@@ -87,8 +86,8 @@ impl<K> DeltaFifo<K> {
         }
     }
 
-    /// Adds deltas, when there is room: while more wait than may, this waits too. They stay together.
-    pub async fn push(&self, deltas: impl IntoIterator<Item = Delta<K>>) {
+    /// Pushes deltas as one unit. Waits while the queue is full.
+    pub(crate) async fn push(&self, deltas: impl IntoIterator<Item = Delta<K>>) {
         let mut deltas = Some(deltas);
         loop {
             let emptied = self.emptied.notified();
@@ -108,8 +107,8 @@ impl<K> DeltaFifo<K> {
         }
     }
 
-    /// Adds [`Delta::Sync`] if none waits already: telling everything twice in a row tells nothing more.
-    pub fn push_sync(&self) {
+    /// Pushes [`Delta::Sync`], unless it is the last delta already.
+    pub(crate) fn push_sync(&self) {
         let mut waiting = self.lock();
         if !matches!(waiting.back(), Some(Delta::Sync)) {
             waiting.push_back(Delta::Sync);
@@ -118,8 +117,8 @@ impl<K> DeltaFifo<K> {
         self.filled.notify_one();
     }
 
-    /// Waits for deltas and takes some, at least one.
-    pub async fn pop(&self) -> Vec<Delta<K>> {
+    /// Waits for at least one delta, and returns the next ones.
+    pub(crate) async fn pop(&self) -> Vec<Delta<K>> {
         loop {
             let taken: Vec<_> = {
                 let mut waiting = self.lock();
@@ -134,16 +133,9 @@ impl<K> DeltaFifo<K> {
         }
     }
 
-    /// How many deltas wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    /// The number of queued deltas.
+    pub(crate) fn len(&self) -> usize {
         self.lock().len()
-    }
-
-    /// Whether none waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Delta<K>>> {
@@ -210,12 +202,12 @@ mod tests {
             fifo.push((0..3).map(applied)).await;
             fifo.push([applied(3)]).await;
             assert_eq!(numbers(&fifo.pop().await), [0, 1, 2, 3]);
-            assert!(fifo.is_empty());
+            assert_eq!(fifo.len(), 0);
         });
     }
 
     #[test]
-    fn who_pushes_too_much_waits_for_room() {
+    fn a_push_waits_while_the_queue_is_full() {
         Simulation::new(1).run(|clock| async move {
             let fifo = Arc::new(DeltaFifo::new(2));
             fifo.push((0..5).map(applied)).await;
@@ -231,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_waits_for_something_to_take() {
+    fn a_pop_waits_for_a_delta() {
         Simulation::new(1).run(|clock| async move {
             let fifo = Arc::new(DeltaFifo::new(2));
             let scope = clock.scope("test");

@@ -1,4 +1,4 @@
-//! What a handler is told: that an object came, changed or went.
+//! Events of an informer: an object was added, updated or deleted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,41 +8,41 @@ use kube::{Resource, ResourceExt as _};
 use crate::key::object_key;
 use bowline_machinery::ObjectKey;
 
-/// A change of one object, as a handler of an informer is told.
+/// A change of one object, as delivered to the handlers of an informer.
 ///
-/// Objects are shared, never copied: whoever wants to change one clones it first.
+/// Objects are shared, never copied. Clone an object before you change it.
 pub enum Event<K> {
-    /// An object is there that was not.
+    /// A new object.
     Add {
-        /// As it is now.
+        /// The current state.
         object: Arc<K>,
-        /// Whether it was there when the handler came: part of the state that it starts from, not of what happened since.
+        /// Whether the object existed when the handler was added: part of the handler's initial state, not a change
+        /// since then.
         in_initial_list: bool,
     },
-    /// An object is not what it was, or the handler asked to be told again from time to time and nothing changed: the
-    /// resource versions are the same then.
+    /// A changed object; or a resync, with the same resource version in `old` and `new`.
     Update {
-        /// As the handler was told last.
+        /// The state that was delivered last.
         old: Arc<K>,
-        /// As it is now.
+        /// The current state.
         new: Arc<K>,
     },
-    /// An object is gone.
+    /// A deleted object.
     Delete(Deleted<K>),
 }
 
-/// An object that is gone.
+/// A deleted object.
 pub struct Deleted<K> {
-    /// As it last was, as far as is known.
+    /// The last known state.
     pub object: Arc<K>,
-    /// Whether the deletion itself was missed: something was lost between the server and here, and the object was not
-    /// there any more (or another under its name) when all was listed again. What it last was may be outdated then.
-    /// client-go calls this `DeletedFinalStateUnknown`.
+    /// Whether the deletion itself was missed: events were lost, and a relist showed that the object was gone or
+    /// replaced by another of the same name. The last known state may then be outdated. client-go calls this
+    /// `DeletedFinalStateUnknown`.
     pub final_state_unknown: bool,
 }
 
 impl<K> Event<K> {
-    /// The object that this is about, as it is now, or as it last was.
+    /// The object in its current state, or in its last known state after a deletion.
     #[must_use]
     pub fn object(&self) -> &Arc<K> {
         match self {
@@ -51,7 +51,7 @@ impl<K> Event<K> {
         }
     }
 
-    /// Whether the object is gone.
+    /// Whether this is a deletion.
     #[must_use]
     pub fn is_delete(&self) -> bool {
         matches!(self, Self::Delete(_))
@@ -92,7 +92,7 @@ impl<K> Clone for Deleted<K> {
     }
 }
 
-/// Which object and at which version, not all that it holds: objects are large, and may hold secrets.
+/// Shows key and version, not the content: objects are large and may hold secrets.
 impl<K: Resource> fmt::Debug for Event<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {

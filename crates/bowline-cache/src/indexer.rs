@@ -1,5 +1,5 @@
-//! The local store: objects by key and by the values that index functions give them. Owns what is visible when, and who
-//! writes; what a state holds and how it is read is the snapshot's.
+//! The local store: objects by key and by index. Owns writes and their visibility; a [`Snapshot`] holds one state and
+//! reads it.
 
 mod entry;
 mod index;
@@ -24,16 +24,15 @@ pub use self::index::{IndexError, NAMESPACE_INDEX};
 pub use self::snapshot::Snapshot;
 use crate::object_key;
 
-/// Objects of one kind, by key and by index; what an informer fills and everybody reads, and usable alone.
+/// Objects of one kind, by key and by index. An informer fills one; it can also be used alone.
 ///
-/// - Readers never wait, neither for writers nor for each other: each call reads an immutable state, and what it returns
-///   is of one moment. Several calls may see several states; where they have to agree, take a
-///   [`snapshot`](Self::snapshot).
-/// - Writers wait for each other. What one call writes becomes visible at once, objects and indexes together.
-/// - Objects come out as they went in, in an `Arc` and never copied, and lists are ordered by key.
-/// - An index is a function from an object to its values, called when the object is written, for the old one and the new
-///   one, and while the indexer is locked for writers: it has to give the same values each time, and must not write to the
-///   indexer. If it panics, the object has no value in that index, everything else goes on, and the first time is logged.
+/// - Readers never wait, neither for writers nor for each other: each call reads one immutable state. Several calls may
+///   read several states; for consistent reads, take a [`snapshot`](Self::snapshot).
+/// - Writers wait for each other. The changes of one call become visible at once, objects and indexes together.
+/// - Objects are returned in the `Arc` in which they are stored, never copied. Lists are ordered by key.
+/// - An index is a function from an object to its values. It runs when the object is written, for the old and the new
+///   object, while other writers wait. It must be deterministic and must not write to the indexer. If it panics, the
+///   object has no value in that index, all else continues, and the first panic is logged.
 ///
 /// ```
 /// use bowline_cache::{Indexer, ObjectKey};
@@ -54,20 +53,20 @@ use crate::object_key;
 /// ```
 pub struct Indexer<K> {
     current: ArcSwap<Snapshot<K>>,
-    /// Held from reading the current state to publishing the next.
+    /// Held from reading the current state to publishing the next one.
     writing: Mutex<()>,
 }
 
-/// One step from a state to the next.
+/// One change of a state.
 pub(crate) enum Change<K> {
-    /// The key has this object from now on. Readers find it under this key, whatever its metadata says.
+    /// Stores an object under a key. Readers find it under this key, independent of its metadata.
     Put(ObjectKey, Arc<K>),
-    /// The key has no object from now on.
+    /// Removes the object with a key.
     Remove(ObjectKey),
 }
 
 impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
-    /// An empty one, with the index [`NAMESPACE_INDEX`].
+    /// An empty indexer with the index [`NAMESPACE_INDEX`].
     #[must_use]
     pub fn new() -> Self {
         Self::with_hashing(Hashing::new())
@@ -77,7 +76,7 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         Self { current: ArcSwap::from_pointee(Snapshot::new(hashing)), writing: Mutex::new(()) }
     }
 
-    /// The state of this moment, for reads that have to agree.
+    /// The current state, for consistent reads.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot<K> {
         Snapshot::clone(&self.current.load())
@@ -89,19 +88,18 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.current.load().get(key)
     }
 
-    /// The object with a name in a namespace, which is empty for what is cluster-scoped; for who has no key at hand.
+    /// The object with a name in a namespace; the namespace is empty for cluster-scoped objects. Needs no `ObjectKey`.
     #[must_use]
     pub fn get_in(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         self.current.load().get_in(namespace, name)
     }
 
-    /// Brings near what will be asked for soon: a look-up waits for memory several times, and here all wait together. It
-    /// changes nothing but how long [`get`](Self::get) takes, and is worth it for some ten keys of a list that is worked
-    /// through, not for one.
+    /// Loads objects into the processor's cache before calls of [`get`](Self::get). A lookup waits for memory several
+    /// times; here the waits of all keys overlap. It has no other effect, and pays off for ten or more keys at once.
     pub fn prefetch<'a>(&self, keys: impl IntoIterator<Item = &'a ObjectKey>) {
         let parts = keys.into_iter().map(|key| (key.namespace().unwrap_or_default(), key.name()));
         for object in self.current.load().get_all_in(&parts.collect::<Vec<_>>()).into_iter().flatten() {
-            // What `get` writes to lies with the object, in memory that nothing else has touched.
+            // `get` writes to the reference count, which is stored beside the object.
             hint::black_box(Arc::strong_count(object));
         }
     }
@@ -112,15 +110,15 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.current.load().list()
     }
 
-    /// The objects in a namespace, ordered by key; in an empty one are those that are cluster-scoped. Its cost is that of
-    /// the objects found.
+    /// The objects in a namespace, ordered by key; the empty namespace has the cluster-scoped ones. The cost depends on
+    /// the number of objects found.
     #[must_use]
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
         self.current.load().list_in(namespace)
     }
 
-    /// The objects whose labels a selector picks, in one namespace or (`None`) in all, ordered by key. Labels are looked
-    /// at in place, those of every object of the namespace; where that is too many, add an index.
+    /// The objects with matching labels, in one namespace or (`None`) in all, ordered by key. This reads the labels of
+    /// every object there; if that is too slow, add an index.
     #[must_use]
     pub fn list_matching(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<K>> {
         self.current.load().list_matching(namespace, selector)
@@ -132,7 +130,7 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.current.load().keys()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.current.load().len()
@@ -144,26 +142,26 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.current.load().is_empty()
     }
 
-    /// The objects that an index gives a value, ordered by key; none for a value that no object has.
+    /// The objects with a value in an index, ordered by key; empty for an unknown value.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// [`IndexError::Unknown`] if the index does not exist.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<K>>, IndexError> {
         self.current.load().by_index(name, value)
     }
 
-    /// The keys of the objects that an index gives a value, in order.
+    /// The keys of the objects with a value in an index, in order.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// [`IndexError::Unknown`] if the index does not exist.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         self.current.load().index_keys(name, value)
     }
 
-    /// The values that an index gives at least one object, in order.
+    /// The values of an index that have at least one object, in order.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// [`IndexError::Unknown`] if the index does not exist.
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.current.load().index_values(name)
     }
@@ -174,11 +172,11 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.current.load().indexes()
     }
 
-    /// Adds an index, at any time: objects that are there already are in it when this returns. An object may have any
-    /// number of values; one that is given twice counts once.
+    /// Adds an index. Existing objects are in it when this returns. An object may have any number of values; duplicates
+    /// count once.
     ///
     /// # Errors
-    /// If the name is taken; nothing has changed then.
+    /// [`IndexError::Taken`] if the name is taken. Nothing is changed then.
     pub fn add_index(
         &self,
         name: impl Into<String>,
@@ -188,30 +186,30 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         self.write(|next| next.add_index(index))
     }
 
-    /// Stores an object under its key, and returns what was there before.
+    /// Stores an object under its key. Returns the previous one.
     pub fn add(&self, object: K) -> Option<Arc<K>> {
         self.apply([Change::Put(object_key(&object), Arc::new(object))]).pop().flatten()
     }
 
-    /// The same as [`add`](Self::add), as in client-go: an object that is not there is stored too. Versions are not
+    /// Same as [`add`](Self::add), as in client-go: an object that does not exist is stored too. Versions are not
     /// compared.
     pub fn update(&self, object: K) -> Option<Arc<K>> {
         self.add(object)
     }
 
-    /// Forgets the object with a key, and returns it.
+    /// Removes the object with a key. Returns it.
     pub fn delete(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.apply([Change::Remove(key.clone())]).pop().flatten()
     }
 
-    /// Puts these objects in the place of all there are, at once: for a cache that is warm before an informer starts. Of
-    /// two with one key the later is kept. Indexes and the collection's version stay.
+    /// Replaces all objects at once, for example to fill a cache before its informer starts. If two have the same key,
+    /// the later one counts. Indexes and the collection's version stay.
     pub fn replace(&self, objects: Vec<K>) {
         let objects = objects.into_iter().map(|object| (object_key(&object), Arc::new(object)));
         self.write(|next| next.replace(objects));
     }
 
-    /// Another one with the same indexes and other objects: what this one would be if it had them.
+    /// Returns another indexer with the same indexes and these objects.
     #[must_use]
     pub fn with_objects(&self, objects: Vec<Arc<K>>) -> Self {
         let mut snapshot = self.snapshot();
@@ -219,35 +217,49 @@ impl<K: kube::Resource + Send + Sync + 'static> Indexer<K> {
         Self { current: ArcSwap::from_pointee(snapshot), writing: Mutex::new(()) }
     }
 
-    /// The version of the collection, if whoever fills this has noted one. An informer does not: see
+    /// Returns another indexer with the same indexes and these changes: a new object, or `None` to remove one. It
+    /// shares all else, so that it costs as much as the changes.
+    #[must_use]
+    pub fn with_changes(&self, changes: impl IntoIterator<Item = (ObjectKey, Option<Arc<K>>)>) -> Self {
+        let mut snapshot = self.snapshot();
+        for (key, object) in changes {
+            snapshot.apply(match object {
+                Some(object) => Change::Put(key, object),
+                None => Change::Remove(key),
+            });
+        }
+        Self { current: ArcSwap::from_pointee(snapshot), writing: Mutex::new(()) }
+    }
+
+    /// The version of the collection, if it was set. An informer does not set it: see
     /// [`SharedInformer::last_sync_resource_version`](crate::SharedInformer::last_sync_resource_version).
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         self.current.load().resource_version()
     }
 
-    /// Notes the version of the collection up to which everything has been written.
+    /// Sets the version of the collection up to which all changes are written.
     pub fn set_resource_version(&self, version: Option<String>) {
         self.write(|next| next.set_resource_version(version));
     }
 
-    /// Makes changes, one after the other, which become visible at once, and returns for each the object that its key had
-    /// before it. If the iterator panics, nothing has changed. It runs while other writers wait.
+    /// Applies changes, which become visible together. Returns the previous object of each key. If the iterator panics,
+    /// nothing is changed. Other writers wait meanwhile.
     pub(crate) fn apply(&self, changes: impl IntoIterator<Item = Change<K>>) -> Vec<Option<Arc<K>>> {
         self.write(|next| changes.into_iter().map(|change| next.apply(change)).collect())
     }
 
-    /// Makes changes that depend on what is there, all of which become visible at once. If `change` panics, nothing has
-    /// changed. It runs while other writers wait.
+    /// Applies changes that depend on the present state, which become visible together. If `change` panics, nothing is
+    /// changed. Other writers wait meanwhile.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Snapshot<K>) -> T) -> T {
         let (result, _previous) = {
-            // What a writer that panicked had begun was never published.
+            // The changes of a writer that panicked were never published.
             let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
             let mut next = self.snapshot();
             let result = change(&mut next);
             (result, self.current.swap(Arc::new(next)))
         };
-        // The lock is free again, and only now what nobody needs any more is dropped.
+        // Drop the previous state after the lock is released.
         result
     }
 }

@@ -1,4 +1,4 @@
-//! All informers of one API server. Owns which there are, who uses them, and when one starts and ends.
+//! The informers of one API server. Owns the set of informers, their users, and when each one starts and ends.
 
 mod any_informer;
 mod error;
@@ -21,30 +21,31 @@ use crate::kind::Kind;
 use crate::list_watch::Selectors;
 use crate::lister::{Lister, NamespaceLister};
 use crate::namespaces::Namespaces;
-use crate::shared_informer::{InformerError, InformerStatus, NotSynced, SharedInformer, Stats, SyncError};
+use crate::shared_informer::{
+    InformerError, InformerStats, InformerStatus, NotSynced, SharedInformer, SyncError,
+};
 use any_informer::AnyInformer;
 use bowline_machinery::ObjectKey;
 pub use error::CacheError;
 use id::{Id, Part};
-pub use informer::Informer;
+pub use informer::InformerHandle;
 use informer::Use;
 use options::Resolved;
-pub use options::{ALL_OTHERS, CacheOptions, KindOptions, NamespaceSettings, Settings};
+pub use options::{ALL_OTHER_NAMESPACES, CacheOptions, KindOptions, NamespaceSettings, SelectionSettings};
 pub use query::ListQuery;
 
-/// Informers by what they hold, shared by all who ask for the same: one watch for each.
+/// Shared informers of one API server: one watch per kind, representation, namespaces and selectors.
 ///
-/// Informers of the same kind in another form (typed, dynamic, metadata only, packed) or with other namespaces or
-/// selectors are others. They are started when somebody asks for one, or all at once by [`start`](Self::start). One that
-/// was asked for by [`get_informer`](Self::get_informer) ends when its last user is gone; one that a read or an index
-/// needed stays until it is [removed](Self::remove_informer).
+/// A request for the same combination returns the same informer. An informer starts when it is first requested, or all
+/// start together with [`start`](Self::start). An informer from [`get_informer`](Self::get_informer) ends with its last
+/// user. One that a read or an index needed stays until it is [removed](Self::remove_informer).
 ///
 /// # Reads
-/// [`get`](Self::get), [`list`](Self::list) and the listers wait until the kind was listed once, and end with the reason
-/// if that takes longer than [`CacheOptions::sync_limit`]; whoever waits no longer drops the future. What was listed once
-/// can be read ever after, also when the cache is stopped: as it was then.
+/// [`get`](Self::get), [`list`](Self::list) and the listers wait until the kind has synced. After
+/// [`CacheOptions::sync_timeout`] they fail with the reason; dropping the future ends the wait earlier. A kind that has
+/// synced stays readable, also after the cache is stopped: in its state at the stop.
 ///
-/// A clone is the same cache. When the last one is dropped, all its informers end.
+/// A clone is the same cache. When the last clone is dropped, all its informers end.
 #[derive(Clone)]
 pub struct InformerCache {
     inner: Arc<Inner>,
@@ -59,17 +60,17 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Cancelled by a stop; none when the cache is not started.
+    /// Cancelled by a stop; `None` while the cache is not started.
     running: Option<CancellationToken>,
     informers: BTreeMap<Arc<Id>, Entry>,
-    /// The informers that reads keep, found without working out again what the options say about their kinds.
+    /// Informers that reads keep, to find them without resolving the options again.
     read: Vec<Readable>,
 }
 
 struct Entry {
     informer: Arc<dyn AnyInformer>,
     users: usize,
-    /// Whether it stays when its last user is gone.
+    /// Whether it stays after its last user is gone.
     is_kept: bool,
     /// Whether it stays because it was read.
     is_read: bool,
@@ -77,7 +78,7 @@ struct Entry {
     gone: CancellationToken,
 }
 
-/// An informer that can be read from.
+/// An informer for reads.
 #[derive(Clone)]
 struct Readable {
     id: Arc<Id>,
@@ -85,56 +86,55 @@ struct Readable {
     gone: CancellationToken,
 }
 
-/// What is cached of a kind in some namespaces.
+/// The cached part of a kind in some namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Coverage {
-    /// Where.
+    /// Cached namespaces.
     pub namespaces: Namespaces,
-    /// What of it.
+    /// Selectors of the cached objects.
     pub selectors: Selectors,
-    /// Whether with `metadata.managedFields`.
+    /// Whether `metadata.managedFields` are kept.
     pub keep_managed_fields: bool,
 }
 
 impl InformerCache {
-    /// A cache of what a client can read. Its tasks are spawned below `spawner`'s scope.
+    /// A cache of the objects that a client can read. Its tasks are spawned below `spawner`'s scope.
     #[must_use]
     pub fn new(spawner: &Spawner, client: Client, options: CacheOptions) -> Self {
         let scope = spawner.scope("cache");
         Self { inner: Arc::new(Inner { client, options, scope, state: Mutex::default() }) }
     }
 
-    /// The informer of a kind, as the cache's options have it. It is started if the cache is.
+    /// Returns the informer of a kind, with the cache's options. It is started if the cache is.
     ///
     /// # Errors
-    /// When the options make no sense for this kind: a selector that cannot be read, or namespaces for a kind that is in
-    /// none.
-    pub fn get_informer<K>(&self, kind: &Kind<K>) -> Result<Informer<K>, CacheError>
+    /// [`CacheError`] if the options do not fit the kind: an invalid selector, or namespaces for a cluster-scoped kind.
+    pub fn get_informer<K>(&self, kind: &Kind<K>) -> Result<InformerHandle<K>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
     {
         self.inner.get_informer(kind, self.inner.options.of(kind), false)
     }
 
-    /// The informer of a kind in some namespaces and with some selectors, whatever the cache's options have. Reads from the
-    /// cache do not look there, only [what it holds](SharedInformer::lister) itself.
+    /// Returns the informer of a kind in some namespaces and with some selectors, independent of the cache's options.
+    /// The cache's own reads do not use it; read through [its lister](SharedInformer::lister).
     ///
     /// # Errors
-    /// When there are no namespaces or they overlap, and as [`get_informer`](Self::get_informer).
+    /// [`CacheError`] if there are no namespaces or they overlap, and as for [`get_informer`](Self::get_informer).
     pub fn get_informer_of<K>(
         &self,
         kind: &Kind<K>,
         parts: impl IntoIterator<Item = (Namespaces, Selectors)>,
-    ) -> Result<Informer<K>, CacheError>
+    ) -> Result<InformerHandle<K>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
     {
         self.inner.get_informer(kind, self.inner.options.of_parts(kind, parts), false)
     }
 
-    /// Stops and forgets the informers of a kind in its form, whoever uses them: their objects stay as they are for those
-    /// who still have them, and who waits for one to be in sync is told. Whether there were any.
+    /// Stops and removes the informers of a kind in its representation, even if they have users. Users keep the objects
+    /// in their last state. Waits for their sync end with an error. Returns whether there were any.
     pub async fn remove_informer<K>(&self, kind: &Kind<K>) -> bool
     where
         K: Resource + Send + Sync + 'static,
@@ -144,8 +144,8 @@ impl InformerCache {
         !removed.is_empty()
     }
 
-    /// Forgets that objects of a kind in its form were read: its informer ends if nobody uses it, or when nobody does. The
-    /// next read begins anew.
+    /// Ends the hold that reads have on a kind in its representation. Its informer ends if it has no users, or with its
+    /// last one. The next read starts a new one.
     pub fn release<K>(&self, kind: &Kind<K>)
     where
         K: Resource + Send + Sync + 'static,
@@ -153,11 +153,11 @@ impl InformerCache {
         drop(self.inner.release(kind));
     }
 
-    /// Adds an index to the informer of a kind, by which [`list`](Self::list) finds objects. The informer stays from now
-    /// on.
+    /// Adds an index to the informer of a kind, for use in [`list`](Self::list). The informer then stays until it is
+    /// removed.
     ///
     /// # Errors
-    /// When there is one of that name, and as [`get_informer`](Self::get_informer).
+    /// [`CacheError`] if the index exists, and as for [`get_informer`](Self::get_informer).
     pub fn add_index<K>(
         &self,
         kind: &Kind<K>,
@@ -171,11 +171,11 @@ impl InformerCache {
         Ok(informer.indexer().add_index(name, values)?)
     }
 
-    /// One object, once its kind is in sync. None if there is no such object. Of a kind that is in no namespace, that of
-    /// the key does not matter.
+    /// Returns one object, once its kind has synced; `None` if it does not exist. For a cluster-scoped kind, the key's
+    /// namespace is ignored.
     ///
     /// # Errors
-    /// When the cache cannot tell.
+    /// [`CacheError`] if the cache cannot answer.
     pub async fn get<K>(&self, kind: &Kind<K>, key: &ObjectKey) -> Result<Option<Arc<K>>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
@@ -189,11 +189,11 @@ impl InformerCache {
         Ok(self.readable(kind, Some(namespace)).await?.indexer().get(key))
     }
 
-    /// The objects that a query asks for, in the order of their keys, once their kind is in sync. Of a kind that is in no
-    /// namespace, that of the query does not matter.
+    /// Returns the objects that match a query, ordered by key, once their kind has synced. For a cluster-scoped kind,
+    /// the query's namespace is ignored.
     ///
     /// # Errors
-    /// When the cache cannot tell.
+    /// [`CacheError`] if the cache cannot answer.
     pub async fn list<K>(&self, kind: &Kind<K>, query: &ListQuery) -> Result<Vec<Arc<K>>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
@@ -207,10 +207,10 @@ impl InformerCache {
         Ok(query.run(informer.indexer(), namespace)?)
     }
 
-    /// The objects of a kind, to read at any time, once they are in sync.
+    /// Returns a lister of a kind, once the kind has synced.
     ///
     /// # Errors
-    /// When they are not.
+    /// [`CacheError`] if the kind has not synced in time.
     pub async fn lister<K>(&self, kind: &Kind<K>) -> Result<Lister<K>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
@@ -218,10 +218,10 @@ impl InformerCache {
         Ok(self.readable(kind, None).await?.lister())
     }
 
-    /// The objects of a kind in a namespace, to read at any time, once they are in sync.
+    /// Returns a lister of a kind in one namespace, once the kind has synced.
     ///
     /// # Errors
-    /// When they are not, or the namespace is not cached.
+    /// [`CacheError`] if the kind has not synced in time, or if the namespace is not cached.
     pub async fn namespace_lister<K>(
         &self,
         kind: &Kind<K>,
@@ -234,11 +234,11 @@ impl InformerCache {
         Ok(self.readable(kind, Some(&namespace)).await?.lister().namespace(namespace))
     }
 
-    /// Starts all informers that there are, and each from now on as soon as it is asked for. After a stop they go on from
-    /// where they were: handlers are told of what happened meanwhile.
+    /// Starts all informers, and from now on each new one. After a stop they resume, and handlers receive the changes
+    /// since then.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn start(&self) {
         let mut state = self.inner.lock();
         state.running.get_or_insert_default();
@@ -255,18 +255,18 @@ impl InformerCache {
             state.informers.values().map(|entry| entry.informer.clone()).collect()
         };
         join_all(informers.iter().map(|informer| informer.stop())).await;
-        // Who started it again meanwhile may have found informers that were still running, and are not now.
+        // A concurrent start may have found informers that still ran, and have stopped now.
         let state = self.inner.lock();
         if state.running.is_some() {
             state.start_all();
         }
     }
 
-    /// Waits until all informers that there are now are in sync, but no longer than `limit`. One that is removed meanwhile
-    /// is not waited for.
+    /// Waits until all present informers have synced, at most for `limit`. Informers that are removed meanwhile do not
+    /// count.
     ///
     /// # Errors
-    /// Which are not, and why.
+    /// [`SyncError`] after the limit. It names what has not synced, and why.
     pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), SyncError> {
         let waited_for: Vec<_> = {
             let state = self.inner.lock();
@@ -288,20 +288,19 @@ impl InformerCache {
         Err(SyncError::new(limit, left.flat_map(|(informer, _)| informer.not_synced()).collect()))
     }
 
-    /// What has not been listed yet of all informers that there are now, and why.
+    /// The parts of present informers that have not synced, and why.
     #[must_use]
     pub fn not_synced(&self) -> Vec<NotSynced> {
         self.informers().iter().flat_map(|informer| informer.not_synced()).collect()
     }
 
-    /// Each informer, by its kind, and what it did and has. Informers of one kind in several forms or namespaces come one
-    /// after the other.
+    /// The counters of each informer, with its kind. Informers of one kind are adjacent.
     #[must_use]
-    pub fn stats(&self) -> Vec<(String, Stats)> {
+    pub fn stats(&self) -> Vec<(String, InformerStats)> {
         self.informers().iter().map(|informer| (informer.name(), informer.stats())).collect()
     }
 
-    /// Each informer as it is shown to people, in the order of [`stats`](Self::stats).
+    /// The status of each informer, in the order of [`stats`](Self::stats).
     #[must_use]
     pub fn statuses(&self) -> Vec<InformerStatus> {
         self.informers().iter().map(|informer| informer.status()).collect()
@@ -311,10 +310,10 @@ impl InformerCache {
         self.inner.lock().informers.values().map(|entry| entry.informer.clone()).collect()
     }
 
-    /// What is cached of a kind by the options: where, and what of it. In whichever form.
+    /// The cached part of a kind, by the options. Independent of the representation.
     ///
     /// # Errors
-    /// As [`get_informer`](Self::get_informer).
+    /// As for [`get_informer`](Self::get_informer).
     pub fn coverage<K: 'static>(&self, kind: &Kind<K>) -> Result<Vec<Coverage>, CacheError> {
         let id = Id::new(kind, self.inner.options.of(kind).parts)?;
         let coverage = |Part { namespaces, selectors, keep_managed_fields }| Coverage {
@@ -325,10 +324,18 @@ impl InformerCache {
         Ok(id.parts.into_iter().map(coverage).collect())
     }
 
-    /// The informer that reads of a kind look at, in sync. With a namespace, only if that is cached.
+    /// Checks that the options cache a kind in a namespace. Does not wait and starts no informer.
     ///
     /// # Errors
-    /// When the cache cannot tell.
+    /// [`CacheError::NotCached`] if the namespace is not cached, and as for [`get_informer`](Self::get_informer).
+    pub fn check_namespace<K: 'static>(&self, kind: &Kind<K>, namespace: &str) -> Result<(), CacheError> {
+        check_cached(kind, &Id::new(kind, self.inner.options.of(kind).parts)?, Some(namespace))
+    }
+
+    /// Returns the synced informer that reads of a kind use. With a namespace, only if that is cached.
+    ///
+    /// # Errors
+    /// [`CacheError`] if the cache cannot answer.
     pub async fn readable<K>(
         &self,
         kind: &Kind<K>,
@@ -339,7 +346,7 @@ impl InformerCache {
     {
         let (readable, running) = self.inner.find_readable(kind, namespace)?;
         let informer: SharedInformer<K> = typed(&*readable.informer);
-        // The other reference would keep it from ending while this one is waited for.
+        // A second reference would keep the informer alive during the wait.
         let gone = readable.gone;
         drop(readable.informer);
         if informer.has_synced() {
@@ -378,7 +385,7 @@ impl Inner {
         kind: &Kind<K>,
         resolved: Resolved<K>,
         keep: bool,
-    ) -> Result<Informer<K>, CacheError>
+    ) -> Result<InformerHandle<K>, CacheError>
     where
         K: Resource + Send + Sync + 'static,
     {
@@ -388,11 +395,11 @@ impl Inner {
         entry.users += 1;
         entry.is_kept |= keep;
         let in_use = Use { cache: Arc::downgrade(self), id, gone: entry.gone.clone() };
-        Ok(Informer { informer: typed(&*entry.informer), in_use: Arc::new(in_use) })
+        Ok(InformerHandle { informer: typed(&*entry.informer), in_use: Arc::new(in_use) })
     }
 
-    /// The informer that has what a read asks for, and whether the cache runs. Makes one if there is none and it may; what
-    /// cannot be answered leaves nothing behind.
+    /// Returns the informer for a read, and whether the cache runs. Creates the informer if that is allowed. A failed
+    /// read leaves nothing behind.
     fn find_readable<K>(
         &self,
         kind: &Kind<K>,
@@ -417,7 +424,7 @@ impl Inner {
         if running.is_none() && !known.is_some_and(|entry| entry.informer.has_synced()) {
             return Err(CacheError::NotStarted { kind: kind.to_string() });
         }
-        // Where a read may not make an informer, it does not decide how long one stays either.
+        // If reads may not create informers, they also do not keep them.
         let keep = !self.options.fails_on_missing;
         let entry = self.entry(&mut state, kind, &id, resolved)?;
         entry.is_read |= keep;
@@ -428,7 +435,7 @@ impl Inner {
         Ok((readable, running))
     }
 
-    /// The entry of an informer, which is made if there is none.
+    /// Returns the entry of an informer; creates it if needed.
     fn entry<'a, K>(
         &self,
         state: &'a mut State,
@@ -453,7 +460,7 @@ impl Inner {
             };
             state.informers.insert(id.clone(), entry);
         }
-        Ok(state.informers.get_mut(id).expect("it was there, or was just put there"))
+        Ok(state.informers.get_mut(id).expect("the entry exists or was just inserted"))
     }
 
     fn make<K>(&self, kind: &Kind<K>, resolved: Resolved<K>) -> Result<SharedInformer<K>, InformerError>
@@ -474,7 +481,7 @@ impl Inner {
             builder = builder.transform(move |object: &mut K| transform(object.meta_mut()));
         }
         if let Some(period) = resolved.resync {
-            // Informers that were made together need not tell everything at the same moment.
+            // Spread the resyncs of informers that were created together.
             let spread = 0.9 + 0.2 * spawner.clock().rng().unit();
             let period = Duration::try_from_secs_f64(period.as_secs_f64() * spread).unwrap_or(Duration::MAX);
             builder = builder.resync(period);
@@ -486,10 +493,10 @@ impl Inner {
         builder.build()
     }
 
-    /// One user less.
+    /// Removes one user of an informer, and the informer with its last user.
     fn leave(&self, id: &Id, gone: &CancellationToken) {
         let mut state = self.lock();
-        // What was removed has no users to count; another may have its place.
+        // A removed informer has no users to count, and another may have its id.
         if gone.is_cancelled() {
             return;
         }
@@ -501,11 +508,12 @@ impl Inner {
         gone.cancel();
         let entry = state.informers.remove(id);
         drop(state);
-        // Ends its tasks, unless somebody still has it.
+        // Ends its tasks, unless it is still referenced.
         drop(entry);
     }
 
-    /// Informers are not kept for reads; gives those that nobody needs, whose tasks end with them.
+    /// Ends the hold of reads on a kind. Returns the informers that are no longer needed; dropping them ends their
+    /// tasks.
     fn release<K: 'static>(&self, kind: &Kind<K>) -> Vec<Entry> {
         let mut state = self.lock();
         state.read.retain(|readable| !readable.id.is_of(kind));
@@ -516,7 +524,7 @@ impl Inner {
         released.inspect(|(_, entry)| entry.gone.cancel()).map(|(_, entry)| entry).collect()
     }
 
-    /// Forgets the informers of a kind in its form.
+    /// Removes the informers of a kind in its representation.
     fn take_out<K: 'static>(&self, kind: &Kind<K>) -> Vec<Arc<dyn AnyInformer>> {
         let mut state = self.lock();
         state.read.retain(|readable| !readable.id.is_of(kind));

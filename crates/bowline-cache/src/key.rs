@@ -1,4 +1,4 @@
-//! How an object is keyed in this crate.
+//! Keys of objects.
 
 use bowline_machinery::ObjectKey;
 

@@ -1,4 +1,4 @@
-//! What is cached, and in which form: a value, so that one program can hold one kind in several forms.
+//! Kinds as values: type, resource and representation. One program can cache one kind in several representations.
 
 use std::{any::TypeId, borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
@@ -11,55 +11,55 @@ use serde::de::DeserializeOwned;
 use crate::decode::{Dynamic, Identity, IdentityError, MetadataOnly, decode};
 use crate::packed::Packed;
 
-/// How much of an object is kept, and as what.
+/// How a cache keeps an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Form {
-    /// All of it, in the Rust type of its kind.
+pub enum Representation {
+    /// The whole object, in the Rust type of its kind.
     Typed,
-    /// All of it, as a tree.
+    /// The whole object, as a JSON tree.
     Dynamic,
-    /// Its metadata.
+    /// Only the metadata.
     Metadata,
-    /// All of it, the metadata decoded and the rest as JSON: see [`Packed`].
+    /// The whole object, with decoded metadata and the rest as JSON: see [`Packed`].
     Packed,
 }
 
-/// A kind of objects, the form in which they are kept, and how their bytes become such objects.
+/// A kind of objects, its representation, and the decoder of its objects.
 ///
 /// Cheap to clone.
 ///
 /// ```
-/// use bowline_cache::{Form, Kind};
+/// use bowline_cache::{Representation, Kind};
 /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 /// use kube::core::PartialObjectMeta;
 ///
 /// assert_eq!(Kind::<Pod>::typed().to_string(), "pods (v1)");
 /// let kind = Kind::<PartialObjectMeta<Deployment>>::metadata();
 /// assert_eq!(kind.to_string(), "deployments.apps/v1, metadata only");
-/// assert_eq!(kind.form(), Form::Metadata);
+/// assert_eq!(kind.form(), Representation::Metadata);
 /// ```
 pub struct Kind<K> {
     resource: Arc<ApiResource>,
     namespaced: bool,
-    form: Form,
+    form: Representation,
     decode: Decode<K>,
 }
 
-/// From the bytes of an object of this resource to it, with or without its `managedFields`, with some room to work in.
+/// Decodes an object of a resource, with or without `managedFields`. The last argument is a scratch buffer.
 type Decode<K> = fn(&Arc<ApiResource>, &[u8], bool, &mut Vec<u8>) -> serde_json::Result<K>;
 
-/// Why the bytes of an object cannot be made into one.
+/// An object that could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {} cannot be decoded: {problem}", object(.namespace.as_deref(), .name.as_deref()))]
 pub struct DecodeError {
-    /// The kind, as [`Kind`] shows itself.
+    /// The kind, as [`Kind`] displays it.
     pub kind: String,
-    /// The object's namespace, if it has one and it could be found.
+    /// The object's namespace, if it has one that could be read.
     pub namespace: Option<String>,
-    /// The object's name, if it could be found.
+    /// The object's name, if it could be read.
     pub name: Option<String>,
-    /// What is wrong.
+    /// Problem, without values of the object.
     pub problem: String,
 }
 
@@ -67,25 +67,25 @@ impl<K> Kind<K>
 where
     K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned,
 {
-    /// A kind with a Rust type, of which everything is kept.
+    /// A kind with a Rust type, cached whole.
     #[must_use]
     pub fn typed() -> Self {
         Self::new(
             ApiResource::erase::<K>(&()),
             is_namespaced::<K>(),
-            Form::Typed,
+            Representation::Typed,
             |_, bytes, keep, scratch| decode(PhantomData, bytes, keep, scratch),
         )
     }
 }
 
 impl Kind<DynamicObject> {
-    /// A kind that is only known at run time, of which everything is kept.
+    /// A kind that is known only at run time, cached whole.
     ///
     /// Objects always have their `types`: the kind's, if the server did not send them.
     #[must_use]
     pub fn dynamic(resource: ApiResource, namespaced: bool) -> Self {
-        Self::new(resource, namespaced, Form::Dynamic, |resource, bytes, keep, scratch| {
+        Self::new(resource, namespaced, Representation::Dynamic, |resource, bytes, keep, scratch| {
             decode(Dynamic(resource), bytes, keep, scratch)
         })
     }
@@ -95,7 +95,7 @@ impl<K> Kind<PartialObjectMeta<K>>
 where
     K: Resource<DynamicType = (), Scope: 'static>,
 {
-    /// A kind with a Rust type, of which the metadata is kept.
+    /// A kind with a Rust type, with only the metadata cached.
     ///
     /// Objects have the `types` of the kind, not those of `PartialObjectMetadata`.
     #[must_use]
@@ -105,7 +105,7 @@ where
 }
 
 impl Kind<PartialObjectMeta<DynamicObject>> {
-    /// A kind that is only known at run time, of which the metadata is kept.
+    /// A kind that is known only at run time, with only the metadata cached.
     ///
     /// Objects have the `types` of the kind, not those of `PartialObjectMetadata`.
     #[must_use]
@@ -116,28 +116,28 @@ impl Kind<PartialObjectMeta<DynamicObject>> {
 
 impl<K> Kind<PartialObjectMeta<K>> {
     fn only_metadata(resource: ApiResource, namespaced: bool) -> Self {
-        Self::new(resource, namespaced, Form::Metadata, |resource, bytes, keep, scratch| {
+        Self::new(resource, namespaced, Representation::Metadata, |resource, bytes, keep, scratch| {
             decode(MetadataOnly(resource, PhantomData), bytes, keep, scratch)
         })
     }
 }
 
 impl Kind<Packed> {
-    /// A kind with a Rust type, of which everything is kept, but as JSON beside the metadata.
+    /// A kind with a Rust type, cached whole: decoded metadata, and the rest as JSON.
     #[must_use]
     pub fn packed<K: Resource<DynamicType = (), Scope: 'static>>() -> Self {
         Self::packed_of(ApiResource::erase::<K>(&()), is_namespaced::<K>())
     }
 
-    /// A kind that is only known at run time, of which everything is kept, but as JSON beside the metadata.
+    /// A kind that is known only at run time, cached whole: decoded metadata, and the rest as JSON.
     #[must_use]
     pub fn packed_of(resource: ApiResource, namespaced: bool) -> Self {
-        Self::new(resource, namespaced, Form::Packed, Packed::read)
+        Self::new(resource, namespaced, Representation::Packed, Packed::read)
     }
 }
 
 impl<K> Kind<K> {
-    fn new(resource: ApiResource, namespaced: bool, form: Form, decode: Decode<K>) -> Self {
+    fn new(resource: ApiResource, namespaced: bool, form: Representation, decode: Decode<K>) -> Self {
         Self { resource: Arc::new(resource), namespaced, form, decode }
     }
 
@@ -147,10 +147,10 @@ impl<K> Kind<K> {
         &self.resource
     }
 
-    /// What it is called, whatever its form: `deployments.apps/v1`.
+    /// Name of the kind, independent of the representation: `deployments.apps/v1`.
     #[must_use]
     pub fn name(&self) -> String {
-        shown(&self.resource)
+        resource_name(&self.resource)
     }
 
     /// Whether its objects are in namespaces.
@@ -159,17 +159,18 @@ impl<K> Kind<K> {
         self.namespaced
     }
 
-    /// How its objects are kept.
+    /// Representation of its objects.
     #[must_use]
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> Representation {
         self.form
     }
 
-    /// Makes an object of the bytes of an answer, which may be of an object that was never stored (a dry run's has no
-    /// version), or that has only a name.
+    /// Decodes an object from a response. Unlike [`decode`](Self::decode), accepts an object without uid or version (a
+    /// dry run's), or with only a name.
     ///
     /// # Errors
-    /// If the bytes are not an object of this kind.
+    /// [`DecodeError`] if the bytes are not an object of this kind.
+    #[doc(hidden)]
     pub fn decode_answer(
         &self,
         bytes: &[u8],
@@ -177,7 +178,7 @@ impl<K> Kind<K> {
         scratch: &mut Vec<u8>,
     ) -> Result<K, DecodeError> {
         (self.decode)(&self.resource, bytes, keep_managed_fields, scratch).map_err(|error| {
-            let problem = without_texts(&error.to_string());
+            let problem = redact_values(&error.to_string());
             let identity = Identity::read(bytes).ok();
             let namespace = identity.as_ref().and_then(|identity| identity.namespace.clone());
             DecodeError {
@@ -191,22 +192,22 @@ impl<K> Kind<K> {
 }
 
 impl<K: Resource> Kind<K> {
-    /// Makes an object of one of this kind that is packed.
+    /// Decodes a packed object of this kind.
     ///
     /// # Errors
-    /// When it is of another kind or version, or not as this kind's objects are.
+    /// [`DecodeError`] if the object is of another kind or version, or does not fit this kind's type.
     pub fn unpack(&self, packed: &Packed) -> Result<K, DecodeError> {
         let ApiResource { api_version, kind, .. } = &*self.resource;
         packed
             .unpack_as((api_version, kind), |rest| (self.decode)(&self.resource, rest, true, &mut Vec::new()))
     }
 
-    /// Makes an object of its bytes. `scratch` is room to work in, worth keeping from one call to the next.
+    /// Decodes an object. `scratch` is a buffer to reuse from call to call.
     ///
-    /// In the form of metadata, the bytes may be those of a whole object: a server may not know how to send less.
+    /// With [`Representation::Metadata`], the bytes may be a whole object: some servers cannot send less.
     ///
     /// # Errors
-    /// If the bytes are not an object of this kind, or one without a name, a uid or a resource version.
+    /// [`DecodeError`] if the bytes are not an object of this kind, or if name, uid or resource version is missing.
     pub fn decode(
         &self,
         bytes: &[u8],
@@ -216,7 +217,7 @@ impl<K: Resource> Kind<K> {
         let failure =
             |name, namespace, problem| DecodeError { kind: self.to_string(), namespace, name, problem };
         let decoded = match (self.decode)(&self.resource, bytes, keep_managed_fields, scratch) {
-            // The bytes need not be looked at once more.
+            // No need to read the identity separately.
             Ok(object) if has_identity(object.meta()) => return Ok(object),
             decoded => decoded,
         };
@@ -229,20 +230,20 @@ impl<K: Resource> Kind<K> {
         })?;
         decoded.map_err(|error| {
             let namespace = identity.namespace.map(Into::into);
-            failure(Some(identity.name.into()), namespace, without_texts(&error.to_string()))
+            failure(Some(identity.name.into()), namespace, redact_values(&error.to_string()))
         })
     }
 }
 
-/// Whether these are all there by which an object is known.
+/// Whether name, uid and resource version are present.
 fn has_identity(meta: &ObjectMeta) -> bool {
     let is_there = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     is_there(&meta.name) && is_there(&meta.uid) && is_there(&meta.resource_version)
 }
 
-/// What serde says, without the values that it found: they may be secrets, and this is logged.
+/// A message of serde without the values in it: they may be secrets, and the message is logged.
 #[must_use]
-pub fn without_texts(message: &str) -> String {
+pub fn redact_values(message: &str) -> String {
     let mut message = message.to_owned();
     for before in ["unknown variant `", "integer `", "floating point `", "boolean `", "character `"] {
         if let Some(start) = message.find(before).map(|at| at + before.len())
@@ -287,17 +288,17 @@ impl<K> fmt::Debug for Kind<K> {
 
 impl<K> fmt::Display for Kind<K> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&shown(&self.resource))?;
+        formatter.write_str(&resource_name(&self.resource))?;
         match self.form {
-            Form::Metadata => formatter.write_str(", metadata only"),
-            Form::Packed => formatter.write_str(", packed"),
-            Form::Typed | Form::Dynamic => Ok(()),
+            Representation::Metadata => formatter.write_str(", metadata only"),
+            Representation::Packed => formatter.write_str(", packed"),
+            Representation::Typed | Representation::Dynamic => Ok(()),
         }
     }
 }
 
-/// A kind, whatever its form.
-pub(crate) fn shown(resource: &ApiResource) -> String {
+/// Name of a kind, independent of the representation.
+pub(crate) fn resource_name(resource: &ApiResource) -> String {
     let ApiResource { group, version, plural, .. } = resource;
     if group.is_empty() { format!("{plural} ({version})") } else { format!("{plural}.{group}/{version}") }
 }
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_does_not_repeat_what_an_object_holds() {
+    fn an_error_contains_no_values_of_the_object() {
         let secret = br#"{"metadata":{"name":"a","namespace":"b","uid":"1","resourceVersion":"2"},"data":"top \"secret"}"#;
         let error = Kind::<k8s_openapi::api::core::v1::Secret>::typed()
             .decode(secret, false, &mut Vec::new())
@@ -361,7 +362,7 @@ mod tests {
         let pods = Kind::<Pod>::typed();
         assert_eq!(
             (pods.resource().plural.as_str(), pods.is_namespaced(), pods.form()),
-            ("pods", true, Form::Typed)
+            ("pods", true, Representation::Typed)
         );
         let nodes = Kind::<PartialObjectMeta<Node>>::metadata();
         assert_eq!((nodes.resource().kind.as_str(), nodes.is_namespaced()), ("Node", false));
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typed_object_is_what_serde_json_makes_of_it_but_for_managed_fields() {
+    fn a_typed_object_equals_serde_jsons_without_managed_fields() {
         let mut expected: Pod = serde_json::from_value(pod()).unwrap();
         let kept = Kind::<Pod>::typed().decode(pod().to_string().as_bytes(), true, &mut Vec::new()).unwrap();
         assert_eq!(kept, expected);
@@ -382,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dynamic_object_is_what_kube_makes_of_it() {
+    fn a_dynamic_object_equals_kubes() {
         let mut object = pod();
         object["apiVersion"] = "v1".into();
         object["kind"] = "Pod".into();
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_what_every_object_has_is_an_error_that_says_so() {
+    fn a_missing_name_uid_or_version_is_an_error_that_names_the_field() {
         for field in ["name", "uid", "resourceVersion"] {
             let mut object = pod();
             object["metadata"].as_object_mut().unwrap().remove(field);
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_need_not_have_what_every_object_has() {
+    fn an_object_in_a_response_may_lack_its_version() {
         let mut object = pod();
         object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
         let kind = Kind::<Pod>::typed();
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_break_off_or_go_on_are_an_error_in_every_form() {
+    fn truncated_or_trailing_bytes_are_an_error_in_every_representation() {
         fn fails<K: Resource>(kind: &Kind<K>) {
             let whole = pod().to_string();
             for text in [&whole[..whole.len() - 1], &format!("{whole}}}"), &format!("{whole},\"x\":{{}}")] {

@@ -1,4 +1,4 @@
-//! Informers: what an API server has, kept here, indexed, and told to any number of handlers.
+//! Informers: a local, indexed copy of an API server's objects that notifies any number of handlers of changes.
 //!
 #![doc = include_str!("guide.md")]
 
@@ -9,7 +9,6 @@ mod event;
 mod handler;
 mod indexer;
 mod informer_cache;
-mod kept;
 mod key;
 mod kind;
 mod list_watch;
@@ -19,25 +18,20 @@ mod metrics;
 mod namespaces;
 mod packed;
 mod reflector;
-mod set_aside;
 mod shared_informer;
+mod unchanged_objects;
+mod undecodable;
 
 pub use bowline_machinery::{ObjectKey, ObjectKeyError};
-pub use decode::{
-    FrameError, Frames, Identity, IdentityError, ListError, ListMeta, ListReader, WatchFrame,
-    without_managed_fields,
-};
-pub use delta_fifo::{Delta, DeltaFifo, Replaced, Unreadable};
 pub use event::{Deleted, Event};
-pub use handler::{Handler, HandlerFuncs};
+pub use handler::{EventHandler, EventHandlerFuncs};
 pub use indexer::{IndexError, Indexer, NAMESPACE_INDEX, Snapshot};
 pub use informer_cache::{
-    ALL_OTHERS, CacheError, CacheOptions, Coverage, Informer, InformerCache, KindOptions, ListQuery,
-    NamespaceSettings, Settings,
+    ALL_OTHER_NAMESPACES, CacheError, CacheOptions, Coverage, InformerCache, InformerHandle, KindOptions,
+    ListQuery, NamespaceSettings, SelectionSettings,
 };
-pub use kept::Kept;
 pub use key::object_key;
-pub use kind::{DecodeError, Form, Kind, without_texts};
+pub use kind::{DecodeError, Kind, Representation};
 pub use list_watch::{
     ByteStream, ClientListWatch, ListOptions, ListWatch, ListWatchError, ListWatchFuture, Selectors,
     WatchOptions,
@@ -47,9 +41,19 @@ pub use lister::{Lister, NamespaceLister};
 pub use metrics::Metrics;
 pub use namespaces::Namespaces;
 pub use packed::Packed;
-pub use reflector::Phase;
-pub use set_aside::SetAside;
+pub use reflector::ReflectorPhase;
 pub use shared_informer::{
-    HandlerOptions, InformerBuilder, InformerError, InformerStatus, NotSynced, PartStatus, SharedInformer,
-    Stats, SyncError,
+    HandlerOptions, InformerBuilder, InformerError, InformerStats, InformerStatus, NotSynced,
+    ReflectorStatus, SharedInformer, SyncError,
 };
+pub use undecodable::UndecodableObject;
+
+/// Parts of the decoder for Bowline's other crates. Not a stable API.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::decode::{
+        FrameError, Frames, Identity, IdentityError, ListError, ListMeta, ListReader, WatchFrame,
+        without_managed_fields,
+    };
+    pub use crate::kind::redact_values;
+}

@@ -1,5 +1,4 @@
-//! Where lists and watches come from. Owns the requests as they are on the wire; what comes back is bytes, and the
-//! reflector's to read.
+//! Sources of lists and watches. Owns the requests on the wire; responses are bytes, which the reflector decodes.
 
 use std::error::Error;
 use std::fmt;
@@ -16,72 +15,72 @@ use http_body_util::BodyExt as _;
 use kube::core::Status;
 use kube::{Client, Resource as _};
 
-use crate::kind::{Form, Kind};
+use crate::kind::{Kind, Representation};
 
-/// Of an answer that is an error, no more than this is read.
+/// Maximum bytes read from an error response.
 const MAX_STATUS: usize = 64 * 1024;
 
 /// A future that a [`ListWatch`] returns.
 pub type ListWatchFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ListWatchError>> + Send + 'a>>;
 
-/// The body of an answer, in pieces as they come.
+/// A response body, as a stream of chunks.
 pub type ByteStream = BoxStream<'static, Result<Bytes, ListWatchError>>;
 
-/// A source of lists and watches: an API server, or what stands in for one in a test.
+/// A source of lists and watches: an API server, or a stand-in for one in tests.
 ///
-/// Both answer with what an API server sends: a list with `metadata` and `items`, and lines of
+/// Both methods return the bytes of a server's response: a list with `metadata` and `items`, or lines of
 /// `{"type":…,"object":…}`.
 pub trait ListWatch: Send + Sync + 'static {
-    /// Lists, or gives one page of a list.
+    /// Lists all objects, or one page of them.
     fn list<'a>(&'a self, options: &'a ListOptions) -> ListWatchFuture<'a, ByteStream>;
 
-    /// Watches.
+    /// Opens a watch.
     fn watch<'a>(&'a self, options: &'a WatchOptions) -> ListWatchFuture<'a, ByteStream>;
 }
 
-/// What is to be listed.
+/// Parameters of a list request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListOptions {
-    /// Not set: the newest there is. `0`: whatever the server has at hand. Otherwise no older than this.
+    /// Minimum version. `None`: the newest state. `0`: any state that the server has in memory.
     pub resource_version: Option<String>,
-    /// No more than so many items.
+    /// Maximum items per page.
     pub limit: Option<u32>,
-    /// Where the last page ended.
+    /// Token of the next page, from the page before it.
     pub continue_token: Option<String>,
 }
 
-/// What is to be watched.
+/// Parameters of a watch request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchOptions {
-    /// Events after this one. With initial events: the state no older than this, or the newest there is.
+    /// Start: events after this version. With initial events: a state no older than this; `None` for the newest.
     pub resource_version: Option<String>,
-    /// Whether what is there already is sent first, and a bookmark when that is over.
+    /// Whether the server first sends the existing objects, and then a bookmark.
     pub send_initial_events: bool,
-    /// After this the server ends the watch.
+    /// Time after which the server ends the watch.
     pub timeout: Duration,
 }
 
-/// Why there is no list or watch, or no more of it.
+/// A list or watch that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListWatchError {
-    /// The server said no.
+    /// The server returned an error status.
     #[error("{} ({} {})", .0.message, .0.code, .0.reason)]
     Status(Box<Status>),
     /// The server was not reached, or the connection was lost.
     #[error("{}", chain(&**.0))]
     Transport(#[source] Box<dyn Error + Send + Sync>),
-    /// Nothing came for this long.
-    #[error("nothing came for {0:?}: the connection is taken for dead")]
-    Silent(Duration),
-    /// What came is not what a server sends.
-    #[error("the answer cannot be read: {0}")]
+    /// Nothing was received for this long.
+    #[error("no data received for {0:?}: the connection is considered dead")]
+    Timeout(Duration),
+    /// The response is not valid.
+    #[error("cannot decode the response: {0}")]
     Malformed(String),
 }
 
-/// An error and its causes. kube's and hyper's tell little by themselves.
+/// An error with its causes: the messages of kube and hyper alone say little.
 fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -96,12 +95,12 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 impl ListWatchError {
-    /// An error that something else met.
+    /// Wraps an error of a connection.
     pub fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Transport(error.into())
     }
 
-    /// The HTTP status that the server answered with.
+    /// HTTP status code, if the server returned one.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {
@@ -110,13 +109,13 @@ impl ListWatchError {
         }
     }
 
-    /// What was asked for is too old: everything has to be listed again.
+    /// Whether the requested version is too old, so that a new list is needed.
     #[must_use]
     pub fn is_expired(&self) -> bool {
         self.code() == Some(410)
     }
 
-    /// The server is not as far as the version that was asked for, and may never be.
+    /// Whether the server has not reached the requested version, and may never do so.
     pub(crate) fn is_too_large_version(&self) -> bool {
         let Self::Status(status) = self else { return false };
         let says_so =
@@ -126,20 +125,20 @@ impl ListWatchError {
             && (says_so(&status.message) || causes.into_iter().any(|cause| says_so(&cause.reason)))
     }
 
-    /// How long the server asks to be left alone.
+    /// Delay that the server asks for before a retry.
     pub(crate) fn retry_after(&self) -> Duration {
         let Self::Status(status) = self else { return Duration::ZERO };
         let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         Duration::from_secs(seconds.into())
     }
 
-    /// The server will not answer this request, now or later: it does not know or allow what is asked for. Not so when it is
-    /// only busy.
+    /// Whether the server refuses this request itself, so that a retry does not help: unknown or forbidden. Not if it
+    /// is only busy.
     pub(crate) fn is_about_request(&self) -> bool {
         self.code().is_some_and(|code| (400..500).contains(&code) && code != 429)
     }
 
-    /// In a word or two that tell nothing about the server, or about who asks.
+    /// Short text that reveals nothing about the server or the user.
     pub(crate) fn brief(&self) -> &'static str {
         match self {
             Self::Status(status) => match status.code {
@@ -151,12 +150,12 @@ impl ListWatchError {
                 _ => "the server fails",
             },
             Self::Transport(_) => "the server cannot be reached",
-            Self::Silent(_) => "the server is silent",
-            Self::Malformed(_) => "the answer cannot be read",
+            Self::Timeout(_) => "the server does not respond",
+            Self::Malformed(_) => "cannot decode the response",
         }
     }
 
-    /// Whether nobody listens at the server's address.
+    /// Whether no process listens at the server's address.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         let Self::Transport(error) = self else { return false };
@@ -174,26 +173,49 @@ impl ListWatchError {
     }
 }
 
-/// Lists and watches of one kind from an API server: in one namespace or in all, all objects or those that are selected.
+/// Lists and watches one kind on an API server: one namespace or all, optionally with selectors.
 #[derive(Clone)]
 pub struct ClientListWatch {
     client: Client,
     path: String,
     selectors: Selectors,
-    form: Form,
+    form: Representation,
 }
 
-/// What the server is to select by, in the syntax of a query; empty for everything.
+/// Selectors for the server, in query syntax. Empty: all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Selectors {
-    /// For example `app=web,tier!=cache`.
+    /// Label selector, for example `app=web,tier!=cache`.
     pub labels: String,
-    /// For example `spec.nodeName=node-1`.
+    /// Field selector, for example `spec.nodeName=node-1`.
     pub fields: String,
 }
 
+impl Selectors {
+    /// Selectors for all objects.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Label selector, for example `app=web,tier!=cache`. Default: all objects.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.labels = selector.into();
+        self
+    }
+
+    /// Field selector, for example `spec.nodeName=node-1`. Default: all objects.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = selector.into();
+        self
+    }
+}
+
 impl ClientListWatch {
-    /// Of a kind, in a namespace or in all.
+    /// Lists and watches a kind in a namespace, or in all.
     #[must_use]
     pub fn new<K>(client: Client, kind: &Kind<K>, namespace: Option<&str>, selectors: Selectors) -> Self {
         let path = kube::core::DynamicObject::url_path(kind.resource(), namespace);
@@ -203,7 +225,7 @@ impl ClientListWatch {
     async fn ask(&self, query: String, accept: &'static str) -> Result<ByteStream, ListWatchError> {
         let request = Request::get(format!("{}?{}", self.path, query))
             .header(ACCEPT, HeaderValue::from_static(accept))
-            // A stream of events has to come as it happens, and kube does not read compressed ones to their end.
+            // Events must arrive without delay, and kube does not decode compressed streams to their end.
             .header(ACCEPT_ENCODING, HeaderValue::from_static("identity"))
             .body(kube::client::Body::empty())
             .map_err(ListWatchError::transport)?;
@@ -257,8 +279,8 @@ impl ListWatch for ClientListWatch {
         query.put_some("limit", limit.map(|limit| limit.to_string()).as_ref());
         query.put_some("continue", continue_token.as_ref());
         let accept = match self.form {
-            Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            Form::Typed | Form::Dynamic | Form::Packed => "application/json",
+            Representation::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            Representation::Typed | Representation::Dynamic | Representation::Packed => "application/json",
         };
         Box::pin(self.ask(query.0.finish(), accept))
     }
@@ -275,8 +297,8 @@ impl ListWatch for ClientListWatch {
             query.put("resourceVersionMatch", "NotOlderThan");
         }
         let accept = match self.form {
-            Form::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            Form::Typed | Form::Dynamic | Form::Packed => "application/json",
+            Representation::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Representation::Typed | Representation::Dynamic | Representation::Packed => "application/json",
         };
         Box::pin(self.ask(query.0.finish(), accept))
     }
@@ -291,7 +313,7 @@ impl fmt::Debug for ClientListWatch {
     }
 }
 
-/// Layers of the client may have read an error already.
+/// A layer of the client may have decoded the error response already.
 fn of_kube(error: kube::Error) -> ListWatchError {
     match error {
         kube::Error::Api(status) => ListWatchError::Status(status),
@@ -299,7 +321,7 @@ fn of_kube(error: kube::Error) -> ListWatchError {
     }
 }
 
-/// What an answer says that is not a success. Not everything on the way to a server speaks its language.
+/// Decodes an error response. Proxies and gateways may send other texts than a `Status`.
 fn read_status(code: http::StatusCode, body: &[u8]) -> Status {
     let mut status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(&body[..body.len().min(256)]).into_owned();

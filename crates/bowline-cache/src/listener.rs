@@ -1,5 +1,4 @@
-//! One handler of an informer and what waits for it: the task that calls a handler, or the subscription that somebody reads
-//! from. Owns waking, ending and being in sync; [`backlog`] owns what waits.
+//! One handler or subscription of an informer. Owns wake-ups, the end, and sync; [`backlog`] owns the waiting events.
 
 pub(crate) mod backlog;
 
@@ -17,35 +16,35 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::event::Event;
-use crate::handler::Handler;
+use crate::handler::EventHandler;
 use backlog::{Backlog, Batch, Taken};
 
-/// After so many callbacks others on the thread get a turn.
+/// Callbacks in a row before the task yields.
 const CALLBACKS_PER_TURN: usize = 64;
 
-/// One handler, and what waits for it.
+/// One handler and its waiting events.
 pub(crate) struct Listener<K> {
     name: String,
     backlog: Mutex<Backlog<K>>,
     filled: Notify,
-    /// When the handler was told all that was there at the beginning.
+    /// Cancelled when the handler has received the initial list.
     synced: CancellationToken,
-    /// When it is told nothing any more.
+    /// Cancelled when no more events are delivered.
     closed: CancellationToken,
-    /// When its task has ended, and its last callback with it.
+    /// Cancelled when its task and its last callback have ended.
     ended: CancellationToken,
     panics: AtomicU64,
     resync: Option<Resync>,
 }
 
-/// When a handler is told again of everything.
+/// Time of the next resync of a handler.
 struct Resync {
     period: Duration,
     next: Mutex<Instant>,
 }
 
 impl<K> Listener<K> {
-    /// Nothing is told any more.
+    /// Ends the delivery of events.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
@@ -83,12 +82,12 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
         self.closed.is_cancelled()
     }
 
-    /// When it wants to be told again of everything.
+    /// Time of the next resync.
     pub(crate) fn next_resync(&self) -> Option<Instant> {
         self.resync.as_ref().map(|resync| *lock(&resync.next))
     }
 
-    /// Whether it is time to tell it again of everything; if so, the next time is one period later.
+    /// Whether a resync is due. If so, schedules the next one.
     pub(crate) fn is_resync_due(&self, now: Instant) -> bool {
         let Some(resync) = &self.resync else { return false };
         let mut next = lock(&resync.next);
@@ -99,8 +98,8 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
         is_due
     }
 
-    /// Calls the handler until the listener is closed. It has ended when the future is dropped, polled or not.
-    pub(crate) fn run(self: Arc<Self>, handler: impl Handler<K>) -> impl Future<Output = ()> + Send {
+    /// Calls the handler until the listener is closed. Dropping the future also counts as the end.
+    pub(crate) fn run(self: Arc<Self>, handler: impl EventHandler<K>) -> impl Future<Output = ()> + Send {
         let ended = self.ended.clone().drop_guard();
         async move {
             self.call(handler).await;
@@ -108,7 +107,7 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
         }
     }
 
-    async fn call(&self, mut handler: impl Handler<K>) {
+    async fn call(&self, mut handler: impl EventHandler<K>) {
         while let Some(taken) = self.take().await {
             let events: &[Event<K>] = match &taken {
                 Taken::Shared(events) => events,
@@ -130,7 +129,7 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| handler.flush())) {
                     self.panicked(&turn[turn.len() - 1], &*panic);
                 }
-                poll_fn(|cx| poll_cooperate(cx).map(Progress::made)).await;
+                cooperate().await;
             }
         }
     }
@@ -142,11 +141,11 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
             handler = self.name,
             ?event,
             panic = text,
-            "a handler panicked; it goes on with the next event"
+            "handler panicked; continuing with the next event"
         );
     }
 
-    /// What is to be done next; nothing when the listener is closed.
+    /// Waits for the next events; `None` when the listener is closed.
     async fn take(&self) -> Option<Taken<K>> {
         loop {
             if self.is_closed() {
@@ -168,12 +167,17 @@ impl<K: Resource + Send + Sync + 'static> Listener<K> {
     }
 }
 
-/// Nothing panics under these locks; if something did, what they hold would be whole all the same.
+/// Yields if this task has used up its budget.
+async fn cooperate() {
+    poll_fn(|cx| poll_cooperate(cx).map(Progress::made_progress)).await;
+}
+
+/// No code under these locks panics, and their data would be consistent anyway.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A handler that was added to an informer. Dropping this leaves the handler where it is.
+/// A registered handler of an informer. Dropping this does not remove the handler.
 pub struct Registration {
     listener: Arc<dyn Registered>,
 }
@@ -183,16 +187,15 @@ impl Registration {
         Self { listener }
     }
 
-    /// Whether the handler has been told all that was there when it came, or when the informer first was in sync,
-    /// whichever was later. Not the same as the informer's being in sync: its indexer has everything before any handler
-    /// has seen it.
+    /// Whether the handler has received all objects that existed when it was added or when the informer first synced,
+    /// whichever was later. The informer itself syncs earlier: its indexer is complete before handlers see the objects.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.listener.synced().is_cancelled()
     }
 
-    /// Waits until [`has_synced`](Self::has_synced), or the handler is removed. Whether it is in sync.
-    pub async fn synced(&self) -> bool {
+    /// Waits until [`has_synced`](Self::has_synced) or until the handler is removed. Returns whether it has synced.
+    pub async fn wait_synced(&self) -> bool {
         tokio::select! {
             biased;
             () = self.listener.synced().cancelled() => true,
@@ -200,26 +203,20 @@ impl Registration {
         }
     }
 
-    /// How many events wait for the handler.
+    /// The number of events that wait for the handler.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.listener.waiting()
     }
 
-    /// How often the handler panicked.
+    /// The number of panics of the handler.
     #[must_use]
     pub fn panics(&self) -> u64 {
         self.listener.panics()
     }
 
-    /// Removes the handler: it is told nothing any more, and when this is over, it does not run any more either. What
-    /// waited for it is dropped.
-    pub async fn remove(self) {
-        self.close().await;
-    }
-
-    /// The same as [`remove`](Self::remove), for who shares this with others.
-    pub async fn close(&self) {
+    /// Removes the handler and waits for its last callback. Waiting events are dropped.
+    pub async fn unregister(&self) {
         self.listener.closed().cancel();
         self.listener.ended().cancelled().await;
     }
@@ -234,7 +231,7 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// A listener, whatever its objects are.
+/// A listener without its object type.
 trait Registered: Send + Sync {
     fn synced(&self) -> &CancellationToken;
     fn closed(&self) -> &CancellationToken;
@@ -265,8 +262,8 @@ impl<K: Resource + Send + Sync + 'static> Registered for Listener<K> {
     }
 }
 
-/// The events of an informer, for somebody who asks for them one by one. Nobody waits for who does not ask: what waits is
-/// coalesced per object when it becomes much, as for a handler. Dropping it ends it.
+/// The events of an informer, one by one. A slow reader delays no other: waiting events are merged per object, as for a
+/// handler. Dropping it ends the subscription.
 #[must_use = "events are dropped with the subscription"]
 pub struct Subscription<K> {
     listener: Arc<Listener<K>>,
@@ -276,10 +273,17 @@ pub struct Subscription<K> {
 
 impl<K: Resource + Send + Sync + 'static> Subscription<K> {
     pub(crate) fn new(listener: Arc<Listener<K>>) -> Self {
+        // It has no callback that a removal waits for.
+        listener.ended.cancel();
         Self { listener, taken: None, given: 0 }
     }
 
-    /// The next event; none when the informer is gone. Nothing is lost when this is dropped before it is done.
+    /// Waits for the next event; `None` when the informer is gone. Cancel-safe: no event is lost if the future is
+    /// dropped.
+    ///
+    /// It uses tokio's cooperative budget: a loop over many available events, such as a long initial list, yields to
+    /// other tasks in between. A future that is polled only once may therefore be pending although there is an event,
+    /// unless it runs in tokio's `unconstrained`.
     pub async fn next(&mut self) -> Option<Event<K>> {
         loop {
             let events: &[Event<K>] = match &self.taken {
@@ -288,6 +292,7 @@ impl<K: Resource + Send + Sync + 'static> Subscription<K> {
                 Some(Taken::InitialEnd) | None => &[],
             };
             if let Some(event) = events.get(self.given) {
+                cooperate().await;
                 self.given += 1;
                 return Some(event.clone());
             }
@@ -300,13 +305,19 @@ impl<K: Resource + Send + Sync + 'static> Subscription<K> {
         }
     }
 
-    /// Whether all that was there at the beginning has been given out, and asked beyond.
+    /// The registration of this subscription: its sync state and backlog, for a component that does not read the events.
+    #[must_use]
+    pub fn registration(&self) -> Registration {
+        Registration::new(self.listener.clone())
+    }
+
+    /// Whether all initial objects were returned, and [`next`](Self::next) was called again.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.listener.synced.is_cancelled()
     }
 
-    /// How many events wait.
+    /// The number of waiting events.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.listener.waiting()
@@ -316,7 +327,6 @@ impl<K: Resource + Send + Sync + 'static> Subscription<K> {
 impl<K> Drop for Subscription<K> {
     fn drop(&mut self) {
         self.listener.closed.cancel();
-        self.listener.ended.cancel();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reading what an informer has, without being able to change it.
+//! Read-only access to the objects of an informer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use kube::Resource;
 use crate::indexer::{IndexError, Indexer};
 use bowline_machinery::ObjectKey;
 
-/// The objects of an informer, to read. A clone reads the same; it keeps the objects, but not the informer.
+/// The objects of an informer, read-only. A clone reads the same. It keeps the objects alive, but not the informer.
 pub struct Lister<K: Resource + Send + Sync + 'static> {
     indexer: Arc<Indexer<K>>,
 }
 
-/// The objects of an informer in one namespace. A clone reads the same.
+/// The objects of an informer in one namespace, read-only. A clone reads the same.
 pub struct NamespaceLister<K: Resource + Send + Sync + 'static> {
     indexer: Arc<Indexer<K>>,
     namespace: String,
@@ -25,49 +25,49 @@ impl<K: Resource + Send + Sync + 'static> Lister<K> {
         Self { indexer }
     }
 
-    /// The object of a key.
+    /// The object with a key.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.indexer.get(key)
     }
 
-    /// The objects whose labels match, in the order of their keys.
+    /// The objects with matching labels, ordered by key.
     #[must_use]
     pub fn list(&self, labels: &LabelSelector) -> Vec<Arc<K>> {
         self.indexer.list_matching(None, labels)
     }
 
-    /// The objects that an index has under a value, in the order of their keys.
+    /// The objects with a value in an index, ordered by key.
     ///
     /// # Errors
-    /// When there is no such index.
+    /// [`IndexError`] if the index does not exist.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<K>>, IndexError> {
         self.indexer.by_index(index, value)
     }
 
-    /// Those in one namespace.
+    /// A lister of one namespace.
     pub fn namespace(&self, namespace: impl Into<String>) -> NamespaceLister<K> {
         NamespaceLister { indexer: self.indexer.clone(), namespace: namespace.into() }
     }
 }
 
 impl<K: Resource + Send + Sync + 'static> NamespaceLister<K> {
-    /// The object of a name.
+    /// The object with a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<K>> {
         self.indexer.get_in(&self.namespace, name)
     }
 
-    /// The objects whose labels match, in the order of their names.
+    /// The objects with matching labels, ordered by name.
     #[must_use]
     pub fn list(&self, labels: &LabelSelector) -> Vec<Arc<K>> {
         self.indexer.list_matching(Some(&self.namespace), labels)
     }
 
-    /// The objects that an index has under a value, in the order of their names.
+    /// The objects with a value in an index, ordered by name.
     ///
     /// # Errors
-    /// When there is no such index.
+    /// [`IndexError`] if the index does not exist.
     pub fn by_index(&self, index: &str, value: &str) -> Result<Vec<Arc<K>>, IndexError> {
         let mut found = self.indexer.by_index(index, value)?;
         found.retain(|object| object.meta().namespace.as_deref().unwrap_or_default() == self.namespace);

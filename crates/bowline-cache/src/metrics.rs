@@ -1,14 +1,14 @@
-//! Where an informer reports what it does.
+//! Measurements of an informer.
 
 use std::time::Duration;
 
-/// Receives what happens in one informer. Every method does nothing by default.
+/// Receives measurements of one informer. By default, every method does nothing.
 ///
-/// As with a work queue's, there is no registry and there are no names: a sink belongs to one informer and puts its own name
-/// and labels on what it gets. What can be asked for instead of being told is in [`Stats`](crate::Stats). Methods must be
-/// quick, and must not wait.
+/// There is no registry and there are no metric names: a receiver belongs to one informer, and adds its own names and
+/// labels. Values that can be polled are in [`InformerStats`](crate::InformerStats). Methods must be quick and must not
+/// block.
 pub trait Metrics: Send + Sync + 'static {
-    /// Everything was listed, in so long, decoding included.
+    /// A list was completed in this time, decoding included.
     fn listed(&self, took: Duration) {
         let _ = took;
     }
@@ -16,12 +16,12 @@ pub trait Metrics: Send + Sync + 'static {
     /// A watch was opened.
     fn watch_began(&self) {}
 
-    /// A watch was over after so long.
+    /// A watch ended after this time.
     fn watch_ended(&self, lasted: Duration) {
         let _ = lasted;
     }
 
-    /// A watch told of so many changes.
+    /// A watch delivered this many changes.
     fn events(&self, count: usize) {
         let _ = count;
     }
@@ -29,11 +29,11 @@ pub trait Metrics: Send + Sync + 'static {
     /// A list or watch failed.
     fn failed(&self) {}
 
-    /// An object could not be read and was set aside.
+    /// An object could not be decoded and was set aside.
     fn set_aside(&self) {}
 }
 
-/// Reports nothing.
+/// Discards all measurements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NoMetrics;
 

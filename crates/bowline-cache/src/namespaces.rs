@@ -1,24 +1,24 @@
-//! Which namespaces something is about.
+//! Sets of namespaces.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use bowline_machinery::ObjectKey;
 
-/// Which namespaces a part of an informer covers.
+/// The namespaces that a part of an informer covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Namespaces {
-    /// All of them, and objects that are in none.
+    /// All namespaces, and cluster-scoped objects.
     #[default]
     All,
-    /// This one only.
+    /// One namespace.
     One(String),
-    /// All but these.
+    /// All namespaces except these.
     AllBut(BTreeSet<String>),
 }
 
 impl Namespaces {
-    /// Whether an object is in one of them. What is in no namespace is so only if there is no exception.
+    /// Whether an object is covered. Cluster-scoped objects are covered only by [`All`](Self::All).
     #[must_use]
     pub fn contains(&self, key: &ObjectKey) -> bool {
         match key.namespace() {
@@ -27,7 +27,7 @@ impl Namespaces {
         }
     }
 
-    /// Whether it is one of them.
+    /// Whether a namespace is covered.
     #[must_use]
     pub fn has(&self, namespace: &str) -> bool {
         match self {
@@ -37,7 +37,7 @@ impl Namespaces {
         }
     }
 
-    /// Whether an object may be in one of either.
+    /// Whether an object can be covered by both.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::One(one), Self::One(other)) => one == other,

@@ -1,4 +1,4 @@
-//! An object that is kept as the server sent it, but for its metadata: what a large cache has of objects that are seldom
+//! Packed objects: decoded metadata, and the rest as the server sent it. For large caches of objects that are seldom
 //! read.
 
 use std::borrow::Cow;
@@ -12,18 +12,17 @@ use serde::de::DeserializeOwned;
 
 use crate::decode::{MetadataOnly, decode, without_metadata};
 use crate::key::object_key;
-use crate::kind::{DecodeError, shown, without_texts};
+use crate::kind::{DecodeError, redact_values, resource_name};
 
-/// An object of which the metadata is decoded, and the rest is kept as JSON until somebody [unpacks](Self::unpack) it.
+/// An object with decoded metadata; the rest stays JSON until it is [unpacked](Self::unpack).
 ///
-/// A typed object takes several times the memory of its JSON, most of it room for fields that it does not have. Packed, each
-/// object costs what it says, and each read costs decoding it: some microseconds. So it is for kinds of which there are many
-/// and of which each is read now and then: children that an operator owns, rather than what it lists all the time.
+/// A typed object takes several times the memory of its JSON, mostly for fields that are not set. A packed object takes
+/// about the size of its JSON, and each read costs some microseconds to decode. Use it for kinds with many objects that
+/// are seldom read: owned children, rather than objects that are listed all the time.
 ///
-/// Handlers and predicates see the metadata, and unpack the object if they need more of it. What an object is like beyond
-/// its metadata is found out when it is unpacked: one that is no `K` is an error then. Transforms and indexes of a cache are
-/// those of the packed form, `KindOptions::new(Kind::packed::<K>())`, and see the same; those of the typed form are for typed
-/// objects.
+/// Handlers and predicates see the metadata, and unpack the object if they need more. Problems outside the metadata
+/// show when the object is unpacked: if it does not fit `K`, that is an error. Transforms and indexes are those of the
+/// packed representation, `KindOptions::new(Kind::packed::<K>())`, and see the same.
 ///
 /// ```
 /// use bowline_cache::{Kind, Packed};
@@ -39,7 +38,7 @@ use crate::kind::{DecodeError, shown, without_texts};
 pub struct Packed {
     resource: Arc<ApiResource>,
     metadata: ObjectMeta,
-    /// The object with metadata that is empty.
+    /// The object with empty metadata.
     rest: Box<[u8]>,
 }
 
@@ -55,22 +54,22 @@ impl Packed {
         Ok(Self { resource: Arc::clone(resource), metadata, rest: without_metadata(object) })
     }
 
-    /// Its metadata, also what a transform of the cache made of it.
+    /// The metadata, as changed by the cache's transform.
     #[must_use]
     pub fn metadata(&self) -> &ObjectMeta {
         &self.metadata
     }
 
-    /// What it is an object of.
+    /// The resource of the object.
     #[must_use]
     pub fn resource(&self) -> &ApiResource {
         &self.resource
     }
 
-    /// The whole object, decoded anew.
+    /// Decodes the whole object; each call decodes again.
     ///
     /// # Errors
-    /// When it is of another kind, or is not as its type has it.
+    /// [`DecodeError`] if the object is of another kind, or does not fit its type.
     pub fn unpack<K>(&self) -> Result<K, DecodeError>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
@@ -79,7 +78,8 @@ impl Packed {
         self.unpack_as(wanted, |rest| decode(PhantomData, rest, true, &mut Vec::new()))
     }
 
-    /// Decodes it as an object of an API version and kind, which have to be its own: its JSON does not always say them.
+    /// Decodes the object as this API version and kind, which must be its own: the JSON of list items does not contain
+    /// them.
     pub(crate) fn unpack_as<K: Resource>(
         &self,
         (api_version, kind): (&str, &str),
@@ -95,10 +95,10 @@ impl Packed {
 
     fn failure(&self, problem: &str) -> DecodeError {
         DecodeError {
-            kind: shown(&self.resource),
+            kind: resource_name(&self.resource),
             namespace: self.metadata.namespace.clone(),
             name: self.metadata.name.clone(),
-            problem: without_texts(problem),
+            problem: redact_values(problem),
         }
     }
 }
@@ -136,7 +136,7 @@ impl Resource for Packed {
     }
 }
 
-/// Which object, not what it holds: that may be secret.
+/// Shows the key, not the content: that may be secret.
 impl fmt::Debug for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Packed({} {}, {} bytes)", self.resource.kind, object_key(self), self.rest.len())
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unpacked_is_what_a_typed_kind_makes_of_it() {
+    fn an_unpacked_object_equals_a_typed_one() {
         let text = deployment().to_string();
         let typed = Kind::<Deployment>::typed();
         for keep in [false, true] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packed_object_can_be_had_as_a_tree() {
+    fn a_packed_object_can_be_unpacked_as_a_tree() {
         let dynamic = Kind::dynamic(resource(), true);
         let mut expected = deployment();
         expected["metadata"].as_object_mut().unwrap().remove("managedFields");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_done_to_the_metadata_stays_done() {
+    fn changes_of_the_metadata_are_kept() {
         let mut packed = pack(&deployment(), false).unwrap();
         packed.meta_mut().labels = None;
         let unpacked = packed.unpack::<Deployment>().unwrap();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_not_packed() {
+    fn invalid_objects_are_not_packed() {
         let whole = deployment().to_string();
         for text in [&whole[..whole.len() - 1], &format!("{whole}}}"), "nonsense", r#"{"metadata":7}"#] {
             let kind = Kind::packed::<Deployment>();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_holds_is_not_shown() {
+    fn debug_does_not_show_the_content() {
         let secret = json!({
             "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7"},
             "stringData": {"password": "hunter2"},

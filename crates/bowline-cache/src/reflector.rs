@@ -1,6 +1,5 @@
-//! Keeps up with one source of lists and watches, whatever happens between it and here, and puts what it learns into a
-//! [`DeltaFifo`]. Owns when to list, when to watch and when to wait; what bytes mean is `decode`'s, and what a delta changes
-//! is the informer's.
+//! Lists and watches one source, and pushes the changes into a [`DeltaFifo`]. Owns when to list, watch and wait.
+//! `decode` interprets bytes, and the informer applies deltas.
 
 mod decoder;
 mod health;
@@ -21,40 +20,40 @@ use crate::delta_fifo::{Delta, DeltaFifo, Replaced};
 use crate::list_watch::{ByteStream, ListOptions, ListWatch, ListWatchError, WatchOptions};
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
-use crate::set_aside::SetAside;
+use crate::undecodable::UndecodableObject;
 use bowline_machinery::ObjectKey;
 pub(crate) use decoder::{Decoded, Decoder, Transform};
-use decoder::{Late, Listed, Whole};
+use decoder::{LateChange, ListDecoder, Whole};
 pub(crate) use health::Health;
-pub use health::Phase;
-use reading::{Reading, SILENCE, give_way};
+pub use health::ReflectorPhase;
+use reading::{READ_TIMEOUT, Reading, yield_to_ready_tasks};
 
-/// A watch lasts at least this long by the server's clock, and up to twice this.
-const WATCH: Duration = Duration::from_secs(300);
+/// Minimum timeout of a watch on the server. The actual one is up to twice as long.
+const MIN_WATCH_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// So long after the server should have ended a watch, nobody is believed to be there any more.
+/// Time after a watch's timeout at which a server that still has not ended it is considered dead.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// A watch that ended earlier than this and had nothing to say is a failure.
-const SHORT: Duration = Duration::from_secs(1);
+/// Minimum duration of a watch without events. A shorter one is a failure.
+const MIN_WATCH_DURATION: Duration = Duration::from_secs(1);
 
-/// So often in a row a watch may be broken off at the same place before everything is listed again.
-const BROKEN_OFF: u32 = 3;
+/// Maximum number of watches that break in a row at the same version before a relist.
+const MAX_BROKEN_WATCHES: u32 = 3;
 
-/// If a watch cannot go on so soon after a list, another list at once would not help either.
-const LIST_PAYS: Duration = Duration::from_secs(30);
+/// Minimum time between a list and a relist because of an expired version.
+const MIN_RELIST_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A server that asks to be left alone for longer than this is asked again all the same.
-const ASKED: Duration = Duration::from_secs(120);
+/// Maximum delay that a server can request.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
-/// So many events of a watch are gathered before somebody is told of them, if they are there at once. Less than what makes
-/// a handler that is busy with some count as one that falls behind.
-const GATHERED: usize = 256;
+/// Maximum events of a watch that are pushed together, if they are available at once. Small enough that a busy handler
+/// does not count as behind.
+const MAX_GATHERED: usize = 256;
 
-/// What a reflector is told about errors.
+/// Called with each failed list and watch.
 pub(crate) type ErrorHook = Arc<dyn Fn(&ListWatchError) + Send + Sync>;
 
-/// Keeps up with one part of what an informer covers.
+/// Lists and watches one part of an informer.
 pub(crate) struct Reflector<K> {
     part: usize,
     namespaces: Namespaces,
@@ -67,83 +66,83 @@ pub(crate) struct Reflector<K> {
     settings: Settings,
     spawner: Spawner,
     backoff: Backoff,
-    /// The version that is known here: that of the last object that was seen, readable or not, or of a bookmark.
+    /// Last known version: of an object, decodable or not, or of a bookmark.
     version: Option<String>,
     scratch: Vec<u8>,
-    /// When everything was listed last.
+    /// Time of the last list.
     listed: Option<Instant>,
-    /// How often in a row the watch from this version was broken off without having told anything.
-    broken_off: u32,
+    /// Number of watches in a row that broke at the present version without an event.
+    broken_watches: u32,
 }
 
-/// How lists are asked for.
+/// Options of lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Whether a list is asked for as a watch first.
+    /// Whether to try a streaming list first.
     pub(crate) streaming: bool,
-    /// So many items on one page, where pages are needed.
+    /// Items per page, if pages are needed.
     pub(crate) page: u32,
 }
 
-/// What a reflector is at.
+/// State of a reflector.
 enum State {
-    /// Everything is to be listed.
-    List(Way),
-    /// Everything up to a version is known, and a watch is to be opened from there.
+    /// List everything.
+    List(ListMethod),
+    /// Open a watch at this version.
     Watch { version: String },
     /// A watch is open.
-    Follow(Box<Following>),
-    /// Something failed; after a while it goes on.
+    Follow(Box<OpenWatch>),
+    /// Wait after a failure.
     Wait { pause: Duration, then: Box<State> },
 }
 
-/// How everything is listed: each way is tried when the one before was refused.
+/// The ways to list. Each one is the fallback of the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// As a watch that begins with what is there.
+enum ListMethod {
+    /// A watch with `sendInitialEvents`.
     Streaming,
-    /// Whole, no older than what is known: from a real server's memory.
-    AtLeast,
-    /// The newest there is, in pages.
+    /// One response, no older than the known version: a server answers from memory.
+    NotOlderThan,
+    /// The newest state, in pages.
     Pages,
-    /// The newest there is, whole: pages can expire while they are read.
+    /// The newest state in one response: pages can expire during the list.
     Whole,
 }
 
 /// An open watch.
-struct Following {
+struct OpenWatch {
     stream: ByteStream,
     frames: Frames,
     opened: Instant,
     deadline: Instant,
-    /// Whether it had anything to say.
-    has_told: bool,
+    /// Whether it has delivered anything.
+    has_events: bool,
     clock: Clock,
     metrics: Arc<dyn Metrics>,
 }
 
-impl Following {
-    /// Takes another piece; whether it was the end.
-    fn push(&mut self, piece: Option<Result<Bytes, ListWatchError>>) -> Option<End> {
+impl OpenWatch {
+    /// Takes the next chunk; returns the end, if it was that.
+    fn push(&mut self, piece: Option<Result<Bytes, ListWatchError>>) -> Option<WatchEnd> {
         match piece {
             Some(Ok(piece)) => {
                 self.frames.push(piece);
                 None
             }
-            Some(Err(error)) => Some(End::Broken(error)),
-            None => Some(End::Over),
+            Some(Err(error)) => Some(WatchEnd::Broken(error)),
+            None => Some(WatchEnd::Over),
         }
     }
 }
 
-impl Drop for Following {
+impl Drop for OpenWatch {
     fn drop(&mut self) {
-        self.metrics.watch_ended(self.clock.now().since(self.opened));
+        self.metrics.watch_ended(self.clock.now().duration_since(self.opened));
     }
 }
 
-/// Why an open watch is followed no longer.
-enum End {
+/// Reason for the end of a watch.
+enum WatchEnd {
     Over,
     Broken(ListWatchError),
 }
@@ -178,19 +177,19 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             version: None,
             scratch: Vec::new(),
             listed: None,
-            broken_off: 0,
+            broken_watches: 0,
         }
     }
 
-    /// Does not go back behind a version that is known here already: a server that is behind others may be asked.
+    /// Sets the minimum version of the first list, so that an outdated server cannot take the informer back.
     pub(crate) fn since(mut self, version: Option<String>) -> Self {
         self.version = version;
         self
     }
 
-    /// Until it is dropped.
+    /// Runs until it is dropped.
     pub(crate) async fn run(mut self) {
-        let mut state = State::List(self.first_way());
+        let mut state = State::List(self.first_method());
         loop {
             state = self.step(state).await;
         }
@@ -198,22 +197,25 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
 
     async fn step(&mut self, state: State) -> State {
         match state {
-            State::List(way) => {
-                self.health.enter(Phase::Listing);
+            State::List(method) => {
+                self.health.enter(ReflectorPhase::Listing);
                 let began = self.clock().now();
-                let listed =
-                    if way == Way::Streaming { self.stream_list().await } else { self.list(way).await };
+                let listed = if method == ListMethod::Streaming {
+                    self.stream_list().await
+                } else {
+                    self.list(method).await
+                };
                 match listed {
                     Ok(next) => {
-                        self.broken_off = 0;
+                        self.broken_watches = 0;
                         let now = self.clock().now();
                         self.listed = Some(now);
-                        tracing::debug!(took = ?now.since(began), version = self.version, "listed");
-                        self.metrics.listed(now.since(began));
+                        tracing::debug!(took = ?now.duration_since(began), version = self.version, "listed");
+                        self.metrics.listed(now.duration_since(began));
                         self.health.listed();
                         next
                     }
-                    Err(error) => self.list_failed(way, &error),
+                    Err(error) => self.list_failed(method, &error),
                 }
             }
             State::Watch { version } => {
@@ -224,29 +226,30 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
                     timeout,
                 };
                 match self.open(&options).await {
-                    Ok(following) => {
-                        self.health.enter(Phase::Watching);
-                        State::Follow(following)
+                    Ok(watch) => {
+                        self.health.enter(ReflectorPhase::Watching);
+                        State::Follow(watch)
                     }
                     Err(error) => self.watch_failed(version, &error),
                 }
             }
-            State::Follow(mut following) => {
-                let end = self.follow(&mut following).await;
-                let (lasted, has_told) = (self.clock().now().since(following.opened), following.has_told);
-                drop(following);
-                self.watch_over(end, has_told, lasted)
+            State::Follow(mut watch) => {
+                let end = self.follow(&mut watch).await;
+                let (lasted, has_events) =
+                    (self.clock().now().duration_since(watch.opened), watch.has_events);
+                drop(watch);
+                self.watch_over(end, has_events, lasted)
             }
             State::Wait { pause, then } => {
-                self.health.enter(Phase::Waiting);
+                self.health.enter(ReflectorPhase::Waiting);
                 self.clock().sleep(pause).await;
                 *then
             }
         }
     }
 
-    fn first_way(&self) -> Way {
-        if self.settings.streaming { Way::Streaming } else { Way::AtLeast }
+    fn first_method(&self) -> ListMethod {
+        if self.settings.streaming { ListMethod::Streaming } else { ListMethod::NotOlderThan }
     }
 
     fn clock(&self) -> &Clock {
@@ -254,35 +257,35 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
     }
 
     fn draw_timeout(&self) -> Duration {
-        self.clock().rng().jitter(WATCH, 1.0)
+        self.clock().rng().jitter(MIN_WATCH_TIMEOUT, 1.0)
     }
 
-    /// What to do when a list failed.
-    fn list_failed(&mut self, way: Way, error: &ListWatchError) -> State {
+    /// The next state after a failed list.
+    fn list_failed(&mut self, method: ListMethod, error: &ListWatchError) -> State {
         let is_of_version = error.is_expired() || error.is_too_large_version();
         let is_unknown = matches!(error.code(), Some(400 | 405 | 406 | 415 | 422)) && !is_of_version;
-        if way == Way::Streaming && is_unknown {
-            // Nothing is wrong with a server that is older than this way to list.
-            tracing::debug!(%error, "the server does not stream lists; asking for one");
+        if method == ListMethod::Streaming && is_unknown {
+            // An older server is not an error.
+            tracing::debug!(%error, "server does not support streaming lists; falling back to list");
         } else {
             self.report(error);
         }
-        let next = match way {
-            // Not every server knows this, and not everybody who may list may watch.
-            Way::Streaming if error.is_about_request() => {
+        let next = match method {
+            // Some servers do not know streaming lists, and some users may list but not watch.
+            ListMethod::Streaming if error.is_about_request() => {
                 if is_of_version {
-                    // The newest there is: a server that is behind could be further behind than what is known here.
+                    // List the newest state: an outdated server could be behind the known version.
                     self.version = None;
-                    return State::List(Way::Pages);
+                    return State::List(ListMethod::Pages);
                 }
                 if is_unknown {
-                    // It will not know it next time either.
+                    // The server will not support it next time either.
                     self.settings.streaming = false;
                 }
-                Some(Way::AtLeast)
+                Some(ListMethod::NotOlderThan)
             }
-            Way::AtLeast if is_of_version => Some(Way::Pages),
-            Way::Pages if error.is_expired() => Some(Way::Whole),
+            ListMethod::NotOlderThan if is_of_version => Some(ListMethod::Pages),
+            ListMethod::Pages if error.is_expired() => Some(ListMethod::Whole),
             _ => None,
         };
         if let Some(next) = next {
@@ -291,77 +294,83 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         if is_of_version {
             self.version = None;
         }
-        let again = match (way, error) {
-            // A server that is too old to know this takes it for an ordinary watch, and never says that all was told.
-            (Way::Streaming, ListWatchError::Silent(_) | ListWatchError::Malformed(_)) => Way::AtLeast,
-            _ => self.first_way(),
+        let again = match (method, error) {
+            // A server that ignores `sendInitialEvents` opens an ordinary watch, which never sends the bookmark.
+            (ListMethod::Streaming, ListWatchError::Timeout(_) | ListWatchError::Malformed(_)) => {
+                ListMethod::NotOlderThan
+            }
+            _ => self.first_method(),
         };
         State::Wait { pause: self.pause(error), then: Box::new(State::List(again)) }
     }
 
-    /// How long to wait after a failure: as long as the server asks for, if that is longer than it would be anyway.
+    /// The delay after a failure: the backoff, or the server's `Retry-After` if that is longer.
     fn pause(&mut self, error: &ListWatchError) -> Duration {
-        self.backoff.next().max(error.retry_after().min(ASKED))
+        self.backoff.next().max(error.retry_after().min(MAX_RETRY_AFTER))
     }
 
-    /// What to do when a watch could not be opened.
+    /// The next state after a watch that could not be opened.
     fn watch_failed(&mut self, version: String, error: &ListWatchError) -> State {
         self.report(error);
         if error.is_expired() {
             return self.list_expired();
         }
         let again = if error.is_about_request() || error.is_too_large_version() {
-            // What is denied now may be another thing when it is allowed again.
-            State::List(self.first_way())
+            // A resource can be replaced while access is denied: list again.
+            State::List(self.first_method())
         } else {
             State::Watch { version }
         };
         State::Wait { pause: self.pause(error), then: Box::new(again) }
     }
 
-    /// What to do when an open watch is over.
-    fn watch_over(&mut self, end: End, has_told: bool, lasted: Duration) -> State {
-        let Some(version) = self.version.clone() else { return State::List(self.first_way()) };
+    /// The next state after the end of an open watch.
+    fn watch_over(&mut self, end: WatchEnd, has_events: bool, lasted: Duration) -> State {
+        let Some(version) = self.version.clone() else { return State::List(self.first_method()) };
         let again = State::Watch { version };
-        if has_told {
-            self.broken_off = 0;
+        if has_events {
+            self.broken_watches = 0;
         }
         match end {
-            End::Over if has_told || lasted >= SHORT => again,
-            End::Over => {
+            WatchEnd::Over if has_events || lasted >= MIN_WATCH_DURATION => again,
+            WatchEnd::Over => {
                 let error =
-                    ListWatchError::Malformed(format!("a watch ended after {lasted:?} and had told nothing"));
+                    ListWatchError::Malformed(format!("the watch ended after {lasted:?} without an event"));
                 self.report(&error);
                 State::Wait { pause: self.backoff.next(), then: Box::new(again) }
             }
-            End::Broken(error) => {
+            WatchEnd::Broken(error) => {
                 self.report(&error);
                 if error.is_expired() {
                     return self.list_expired();
                 }
-                self.broken_off += 1;
-                let again = if self.broken_off >= BROKEN_OFF { State::List(self.first_way()) } else { again };
+                self.broken_watches += 1;
+                let again = if self.broken_watches >= MAX_BROKEN_WATCHES {
+                    State::List(self.first_method())
+                } else {
+                    again
+                };
                 State::Wait { pause: self.pause(&error), then: Box::new(again) }
             }
         }
     }
 
-    /// What to do when the server's history does not reach back to what is known: at once, unless a list was of no use just
-    /// now.
+    /// The next state after an expired version: a list, at once unless the last list was recent.
     fn list_expired(&mut self) -> State {
-        let list = State::List(self.first_way());
-        if self.listed.is_some_and(|listed| self.clock().now().since(listed) < LIST_PAYS) {
+        let list = State::List(self.first_method());
+        if self.listed.is_some_and(|listed| self.clock().now().duration_since(listed) < MIN_RELIST_INTERVAL) {
             return State::Wait { pause: self.backoff.next(), then: Box::new(list) };
         }
         list
     }
 
     fn report(&self, error: &ListWatchError) {
-        // The span says it too, but whoever wants only warnings does not see that.
+        // The span names the kind too, but is not shown with warnings only.
         let kind = &self.decoder.kind;
-        // A server that is away for an hour is not worth a line for each attempt.
+        // The same error is a warning once, not for each retry.
         if self.health.failed(error) {
-            tracing::warn!(%kind, %error, "cannot list or watch; will try again");
+            let hint = if self.health.is_missing() { "; is its CRD installed?" } else { "" };
+            tracing::warn!(%kind, error = format!("{error}{hint}"), "cannot list or watch; will retry");
         } else {
             tracing::debug!(%kind, %error, "still cannot list or watch");
         }
@@ -371,14 +380,14 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    async fn open(&self, options: &WatchOptions) -> Result<Box<Following>, ListWatchError> {
+    async fn open(&self, options: &WatchOptions) -> Result<Box<OpenWatch>, ListWatchError> {
         let opened = self.clock().now();
-        let stream = self.in_time(SILENCE, self.list_watch.watch(options)).await??;
+        let stream = self.in_time(READ_TIMEOUT, self.list_watch.watch(options)).await??;
         self.metrics.watch_began();
         let deadline = opened + options.timeout + GRACE;
         let (clock, metrics) = (self.clock().clone(), self.metrics.clone());
         let frames = Frames::default();
-        Ok(Box::new(Following { stream, frames, opened, deadline, has_told: false, clock, metrics }))
+        Ok(Box::new(OpenWatch { stream, frames, opened, deadline, has_events: false, clock, metrics }))
     }
 
     async fn in_time<T>(
@@ -386,44 +395,44 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         limit: Duration,
         future: impl Future<Output = T>,
     ) -> Result<T, ListWatchError> {
-        self.clock().timeout(limit, future).await.map_err(|_| ListWatchError::Silent(limit))
+        self.clock().timeout(limit, future).await.map_err(|_| ListWatchError::Timeout(limit))
     }
 
-    /// Lists by a watch that begins with what is there, and goes on with it.
+    /// Lists with a watch that sends initial events, and returns that watch.
     async fn stream_list(&mut self) -> Result<State, ListWatchError> {
         let timeout = self.draw_timeout();
         let options =
             WatchOptions { resource_version: self.version.clone(), send_initial_events: true, timeout };
-        let mut following = self.open(&options).await?;
-        let mut listed = Listed::new(self.decoder.clone(), self.spawner.clone());
-        // What changed while the server was still telling what there is; from then on, all.
+        let mut watch = self.open(&options).await?;
+        let mut listed = ListDecoder::new(self.decoder.clone(), self.spawner.clone());
+        // Changes during the initial events; in order, from the first one that is not an addition.
         let mut late = Vec::new();
         let mut reading = Reading::new(self.clock());
         loop {
-            let piece = reading.next(&mut following.stream).await?;
-            if reading.is_after(following.deadline) {
-                return Err(ListWatchError::Silent(following.deadline.since(following.opened)));
+            let piece = reading.next(&mut watch.stream).await?;
+            if reading.is_after(watch.deadline) {
+                return Err(ListWatchError::Timeout(watch.deadline.duration_since(watch.opened)));
             }
             let Some(piece) = piece else {
-                return Err(ListWatchError::Malformed("a list ended before it was whole".to_owned()));
+                return Err(ListWatchError::Malformed("the list ended early".to_owned()));
             };
-            following.frames.push(piece);
-            while let Some(line) = following.frames.next_line().map_err(malformed)? {
+            watch.frames.push(piece);
+            while let Some(line) = watch.frames.next_line().map_err(malformed)? {
                 match WatchFrame::parse(line).map_err(malformed)? {
                     WatchFrame::Added(object) if late.is_empty() => listed.offer(object),
                     WatchFrame::Bookmark { resource_version, initial_events_end: true } => {
                         let version = resource_version.into_owned();
                         self.replace(listed, late, version).await?;
-                        self.health.enter(Phase::Watching);
-                        return Ok(State::Follow(following));
+                        self.health.enter(ReflectorPhase::Watching);
+                        return Ok(State::Follow(watch));
                     }
                     WatchFrame::Bookmark { .. } => {}
                     WatchFrame::Added(object) | WatchFrame::Modified(object) => {
-                        late.push(Late::Present(self.decoder.read(object, &mut self.scratch)));
+                        late.push(LateChange::Present(self.decoder.read(object, &mut self.scratch)));
                     }
                     WatchFrame::Deleted(object) => {
                         let gone = self.decoder.deleted(object, &mut self.scratch, &mut None);
-                        late.push(Late::Gone(gone));
+                        late.push(LateChange::Gone(gone));
                     }
                     WatchFrame::Error(status) => return Err(ListWatchError::Status(status)),
                 }
@@ -432,19 +441,19 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Lists in one answer or in pages.
-    async fn list(&mut self, way: Way) -> Result<State, ListWatchError> {
-        let resource_version = match (way, &self.version) {
-            (Way::AtLeast, Some(version)) => Some(version.clone()),
-            (Way::AtLeast, None) => Some("0".to_owned()),
+    /// Lists in one response or in pages.
+    async fn list(&mut self, method: ListMethod) -> Result<State, ListWatchError> {
+        let resource_version = match (method, &self.version) {
+            (ListMethod::NotOlderThan, Some(version)) => Some(version.clone()),
+            (ListMethod::NotOlderThan, None) => Some("0".to_owned()),
             _ => None,
         };
-        let limit = (way == Way::Pages).then_some(self.settings.page);
+        let limit = (method == ListMethod::Pages).then_some(self.settings.page);
         let mut options = ListOptions { resource_version, limit, continue_token: None };
-        let mut listed = Listed::new(self.decoder.clone(), self.spawner.clone());
+        let mut listed = ListDecoder::new(self.decoder.clone(), self.spawner.clone());
         let mut reading = Reading::new(self.clock());
         loop {
-            let mut stream = self.in_time(SILENCE, self.list_watch.list(&options)).await??;
+            let mut stream = self.in_time(READ_TIMEOUT, self.list_watch.list(&options)).await??;
             let mut reader = ListReader::default();
             while let Some(piece) = reading.next(&mut stream).await? {
                 reader.push(piece);
@@ -465,25 +474,25 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         }
     }
 
-    /// Everything was listed.
+    /// Pushes a complete list.
     async fn replace(
         &mut self,
-        listed: Listed<K>,
-        late: Vec<Late<K>>,
+        listed: ListDecoder<K>,
+        late: Vec<LateChange<K>>,
         resource_version: String,
     ) -> Result<(), ListWatchError> {
         let Whole { kept, items, unreadable } = listed.finish(late).await?;
-        // What is set aside later is not to be forgotten when this list is applied: it is forgotten here.
+        // Forget here, not when the list is applied: objects that are set aside in between must stay.
         let keys: BTreeSet<_> = unreadable.iter().map(|object| &object.key).collect();
-        // What the list has as it is known was set aside by who wanted more of it.
-        let is_kept = |object: &SetAside| {
+        // An unchanged object was set aside by a reader that needed more of it.
+        let is_kept = |object: &UndecodableObject| {
             let known = self.decoder.indexer.get(&object.key);
             let is_it =
                 |known: &Arc<K>| known.meta().resource_version.as_ref() == Some(&object.resource_version);
             kept.as_ref().zip(known.filter(is_it)).is_some_and(|(kept, known)| kept.has(&known))
         };
         let is_there = |key: &ObjectKey| !self.namespaces.contains(key) || keys.contains(key);
-        self.decoder.shelf.retain(|object| is_there(&object.key) || is_kept(object));
+        self.decoder.undecodable.retain(|object| is_there(&object.key) || is_kept(object));
         self.version = Some(resource_version.clone());
         let replaced =
             Delta::Replaced(Replaced { part: self.part, kept, items, unreadable, resource_version });
@@ -491,58 +500,58 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
         Ok(())
     }
 
-    /// Follows a watch until it is over.
-    async fn follow(&mut self, following: &mut Following) -> End {
-        let mut deadline = self.clock().sleep_until(following.deadline);
+    /// Follows a watch until it ends.
+    async fn follow(&mut self, watch: &mut OpenWatch) -> WatchEnd {
+        let mut deadline = self.clock().sleep_until(watch.deadline);
         loop {
-            // At first, what came along with the end of a list.
-            if let Some(end) = self.take_frames(following).await {
+            // First, the frames that arrived with the end of a list.
+            if let Some(end) = self.take_frames(watch).await {
                 return end;
             }
-            if self.clock().now() >= following.deadline {
-                // A server that goes on sending has forgotten its own time; it is asked again.
-                return End::Over;
+            if self.clock().now() >= watch.deadline {
+                // The server ignores the timeout: open a new watch.
+                return WatchEnd::Over;
             }
             let piece = tokio::select! {
                 biased;
-                piece = following.stream.next() => piece,
+                piece = watch.stream.next() => piece,
                 () = &mut deadline => {
-                    return End::Broken(ListWatchError::Silent(following.deadline.since(following.opened)));
+                    return WatchEnd::Broken(ListWatchError::Timeout(watch.deadline.duration_since(watch.opened)));
                 }
             };
-            if let Some(end) = following.push(piece) {
+            if let Some(end) = watch.push(piece) {
                 return end;
             }
         }
     }
 
-    /// Takes all frames that are whole, and those in further pieces that are there already: whoever is told of them is
-    /// woken once. What came before a bad one, or before the end, counts.
-    async fn take_frames(&mut self, following: &mut Following) -> Option<End> {
+    /// Reads all complete frames, also of further chunks that are available, so that the informer wakes once. Frames
+    /// before a bad one or before the end count.
+    async fn take_frames(&mut self, watch: &mut OpenWatch) -> Option<WatchEnd> {
         let mut deltas = Vec::new();
         let end = loop {
-            if let Err(error) = self.read_frames(&mut following.frames, &mut deltas) {
-                break Some(End::Broken(error));
+            if let Err(error) = self.read_frames(&mut watch.frames, &mut deltas) {
+                break Some(WatchEnd::Broken(error));
             }
-            if deltas.is_empty() || deltas.len() >= GATHERED {
+            if deltas.is_empty() || deltas.len() >= MAX_GATHERED {
                 break None;
             }
-            let Some(piece) = following.stream.next().now_or_never() else { break None };
-            // A burst: room for all of it at once.
-            deltas.reserve(2 * GATHERED - deltas.len());
-            if let Some(end) = following.push(piece) {
+            let Some(piece) = watch.stream.next().now_or_never() else { break None };
+            // A burst: reserve room for all of it.
+            deltas.reserve(2 * MAX_GATHERED - deltas.len());
+            if let Some(end) = watch.push(piece) {
                 break Some(end);
             }
         };
         self.health.heard();
         if !deltas.is_empty() {
-            following.has_told = true;
+            watch.has_events = true;
             self.metrics.events(deltas.len());
-            let is_much = deltas.len() >= GATHERED;
+            let is_much = deltas.len() >= MAX_GATHERED;
             self.fifo.push(deltas).await;
             if is_much {
-                // Who applies them may have to run on this thread, and is not to find a heap of them.
-                give_way().await;
+                // Let the task that applies deltas run, before more of them pile up.
+                yield_to_ready_tasks().await;
             }
         }
         end
@@ -566,7 +575,7 @@ impl<K: Resource + Send + Sync + 'static> Reflector<K> {
             };
             let is_unreadable = matches!(delta, None | Some(Delta::Gone(_)));
             deltas.extend(delta);
-            // What cannot be read has no version to go by, and nobody is to wait for it.
+            // An undecodable object has no version to note, but read-your-writes must not wait for it.
             if let Some(version) = self.version.as_ref().filter(|_| is_unreadable) {
                 deltas.push(Delta::Bookmark { part: self.part, resource_version: version.clone() });
             }

@@ -1,5 +1,5 @@
-//! One watch, an indexer and any number of handlers. Owns that the indexer and all handlers see the same changes in the same
-//! order, and the tasks that make it so.
+//! One informer: an indexer and any number of handlers, fed by list and watch. Owns the tasks, and the guarantee that
+//! the indexer and all handlers see the same changes in the same order.
 
 mod applying;
 mod builder;
@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::delta_fifo::{Delta, DeltaFifo};
-use crate::handler::Handler;
+use crate::handler::EventHandler;
 use crate::indexer::Indexer;
 use crate::key::object_key;
 use crate::kind::Kind;
@@ -33,41 +33,40 @@ use crate::listener::{Listener, Registration, Subscription};
 use crate::lister::Lister;
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
-use crate::reflector::{Decoded, Decoder, ErrorHook, Health, Phase, Reflector, Settings};
-use crate::set_aside::SetAside;
+use crate::reflector::{Decoded, Decoder, ErrorHook, Health, Reflector, ReflectorPhase, Settings};
+use crate::undecodable::UndecodableObject;
 use applying::{Applying, is_same};
 use bowline_machinery::ObjectKey;
 pub use builder::{InformerBuilder, InformerError};
-pub use status::{InformerStatus, PartStatus};
+pub use status::{InformerStatus, ReflectorStatus};
 pub use sync::{NotSynced, SyncError};
 
-/// How long a stop waits for what is running.
-const STOPPING: Duration = Duration::from_secs(30);
+/// Maximum time that a stop waits for running tasks.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a reflector rests after a panic, its own or one in what it told.
-const AFTER_PANIC: Duration = Duration::from_secs(1);
+/// Pause before a reflector restarts after a panic, its own or one while its changes were applied.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
-/// Keeps all objects of a kind, as far as it is told to, and tells handlers what happens to them.
+/// Caches the selected objects of a kind and notifies handlers of changes.
 ///
 /// # Guarantees
-/// - Whatever is lost between the server and here, once it is quiet, the [`Indexer`] has what the server has, and every
-///   handler was told enough to have it too.
-/// - Handlers are told after the indexer has the change: who looks finds it, or something newer.
-/// - A handler that keeps up is told of everything, in the server's order. For one that falls behind, what happened to one
-///   object becomes one event, but a deletion is always told, and an object that took a deleted one's name is told as a
-///   deletion and an addition.
-/// - A deletion that was missed is told when it is noticed, with the last known state
+/// - After any lost event or connection, the [`Indexer`] and every handler end in the server's state.
+/// - The indexer is updated before handlers run: a handler that reads it finds the change, or something newer.
+/// - A handler that keeps up sees every change, in the server's order. For a handler that falls behind, the changes of
+///   one object are merged into one event. A deletion is always delivered, and an object that replaced a deleted one of
+///   the same name is delivered as a deletion and an addition.
+/// - A missed deletion is delivered when a relist reveals it, with the last known state
 ///   ([`Deleted::final_state_unknown`](crate::Deleted)).
-/// - An object that cannot be read is [set aside](Self::set_aside), and nobody else is affected. If an earlier version of it
-///   could be read, that one stays until the object is deleted or can be read again.
+/// - An object that cannot be decoded is [set aside](Self::undecodable), and no other object is affected. If an earlier
+///   version could be decoded, that one stays until the object is deleted or can be decoded again.
 ///
-/// A clone is the same informer. When the last one is dropped, it ends, and its handlers with it.
+/// A clone is the same informer. When the last clone is dropped, the informer and its handlers end.
 pub struct SharedInformer<K> {
     shared: Arc<Shared<K>>,
     tasks: Arc<Tasks>,
 }
 
-/// What the tasks of an informer hold.
+/// State that the tasks of an informer share.
 struct Shared<K> {
     kind: Kind<K>,
     clock: Clock,
@@ -76,13 +75,13 @@ struct Shared<K> {
     decoder: Arc<Decoder<K>>,
     parts: Vec<Part>,
     listeners: Mutex<Listeners<K>>,
-    /// Held by the task that applies what comes.
+    /// Held by the task that applies deltas.
     applying: tokio::sync::Mutex<()>,
-    /// When the time of the next resync may be another.
+    /// Signals that the time of the next resync may have changed.
     resyncs: Notify,
-    /// When everything was listed once.
+    /// Cancelled when all parts were listed once.
     synced: CancellationToken,
-    /// When something was applied.
+    /// Signals that deltas were applied.
     changed: Notify,
     events: AtomicU64,
     metrics: Arc<dyn Metrics>,
@@ -91,33 +90,33 @@ struct Shared<K> {
     resync: Option<Duration>,
 }
 
-/// One source of an informer.
+/// One source of an informer, with a reflector of its own.
 struct Part {
     namespaces: Namespaces,
     list_watch: Arc<dyn ListWatch>,
     health: Arc<Health>,
-    /// Held by the task that keeps up with it.
+    /// Held by the task that runs the reflector.
     reflecting: tokio::sync::Mutex<()>,
-    /// When all of it has to be listed again.
+    /// Signals that the part must be listed again.
     again: Notify,
-    /// The version up to which it is applied, as a number, so that whoever asks for it does not wait for what is being
-    /// applied. Zero until it was listed, and where versions are no numbers. It is set when the indexer has it all.
+    /// Version up to which the indexer has this part, as a number, readable without the lock. Zero until the first
+    /// list, and if versions are not numbers.
     reached: AtomicU64,
 }
 
-/// Who is told, and since when. Whoever holds its lock keeps changes from being applied.
+/// The handlers, and the versions that they have seen. While this lock is held, no deltas are applied.
 struct Listeners<K> {
     all: Vec<Arc<Listener<K>>>,
-    /// Of each part, the version up to which it is applied; none if it was never listed.
+    /// For each part, the version up to which it is applied; `None` until the first list.
     versions: Vec<Option<String>>,
     named: u64,
 }
 
-/// Up to where one part was seen.
+/// The version up to which a batch of deltas brings one part.
 enum Seen<K> {
     Nothing,
     Version(String),
-    /// Up to this object's version.
+    /// This object's version.
     Object(Arc<K>),
 }
 
@@ -134,7 +133,7 @@ struct Tasks {
     running: Mutex<Option<Scope>>,
 }
 
-/// How a handler is to be told.
+/// Options of one handler.
 #[derive(Clone, Debug, Default)]
 #[must_use = "options do nothing until a handler is added with them"]
 pub struct HandlerOptions {
@@ -149,109 +148,109 @@ enum Resync {
 }
 
 impl HandlerOptions {
-    /// What it is called in logs. By default a number.
+    /// Name in logs. Default: a number.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Tells it of every object again after each period, as an update from a version to the same. At least a second.
-    /// By default as the informer has it, which is never unless it is told otherwise.
+    /// Delivers every object again after each period, as an update from a version to the same one. Minimum: 1 second.
+    /// Default: the informer's period, which is none unless set.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(Resync::Every(period.max(Duration::from_secs(1))));
         self
     }
 
-    /// Never tells it of what did not change, whatever the informer has as its default.
+    /// Disables resync for this handler. Default: the informer's period.
     pub fn no_resync(mut self) -> Self {
         self.resync = Some(Resync::Never);
         self
     }
 }
 
-/// What an informer did and has, at one moment.
+/// Counters of an informer, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Stats {
-    /// Objects.
+pub struct InformerStats {
+    /// Objects in the indexer.
     pub items: usize,
-    /// How often everything was listed, with success.
+    /// Successful lists.
     pub lists: u64,
-    /// How often it was listed again after it had been listed before.
+    /// Successful lists after the first one.
     pub relists: u64,
-    /// Watches that were opened.
+    /// Opened watches.
     pub watches: u64,
-    /// Lists and watches that failed.
+    /// Failed lists and watches.
     pub failures: u64,
-    /// Events that handlers were told, however many there are.
+    /// Events for handlers. An event counts once, for any number of handlers.
     pub events: u64,
     /// Objects that are set aside now.
-    pub set_aside: usize,
-    /// How often one was set aside.
-    pub set_aside_total: u64,
-    /// For how long nothing was heard of the server, by the part that has heard nothing for longest. A server sends
-    /// bookmarks about once a minute.
+    pub undecodable: usize,
+    /// Number of times that an object was set aside.
+    pub undecodable_total: u64,
+    /// Longest time since a part last received data from the server. A server sends bookmarks about once a minute.
     pub staleness: Option<Duration>,
-    /// Handlers.
+    /// Registered handlers.
     pub handlers: usize,
-    /// Events that wait for the handler for which most do.
+    /// Waiting events of the handler that is furthest behind.
     pub backlog: usize,
 }
 
 impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
-    /// An informer of a kind, to be told where its objects come from. Its tasks are spawned below `spawner`'s scope.
+    /// Builds an informer of a kind. Its tasks are spawned below `spawner`'s scope.
     pub fn builder(spawner: &Spawner, kind: Kind<K>) -> InformerBuilder<K> {
         InformerBuilder::new(spawner.clone(), kind)
     }
 
-    /// The objects. May be filled before the informer is started; what is there and turns out to be gone is told to
-    /// handlers as a deletion. Fill it before handlers are added, so that they are told of what turns out to be the same.
+    /// The objects and their indexes. May be filled before the start: objects that turn out to be gone are then
+    /// delivered as deletions. Fill it before handlers are added, so that they also see the objects that did not
+    /// change.
     #[must_use]
     pub fn indexer(&self) -> &Arc<Indexer<K>> {
         &self.shared.indexer
     }
 
-    /// The objects, to read only.
+    /// A read-only view of the objects.
     #[must_use]
     pub fn lister(&self) -> Lister<K> {
         Lister::new(self.shared.indexer.clone())
     }
 
-    /// What this is an informer of.
+    /// The kind of the objects.
     #[must_use]
     pub fn kind(&self) -> &Kind<K> {
         &self.shared.kind
     }
 
-    /// Adds a handler. What is there already is told to it first, as additions in the initial list.
+    /// Adds a handler. Existing objects are delivered to it first, as additions with `in_initial_list`.
     ///
-    /// A handler that has to read the objects takes a [`lister`](Self::lister) along: one that holds the informer itself keeps
-    /// it from ending when everybody else has dropped it.
-    pub fn add_handler(&self, handler: impl Handler<K>) -> Registration {
+    /// A handler that reads objects should hold a [`lister`](Self::lister). A handler that holds the informer keeps it
+    /// alive after all other users have dropped it.
+    pub fn add_handler(&self, handler: impl EventHandler<K>) -> Registration {
         self.add_handler_with(HandlerOptions::default(), handler)
     }
 
     /// Adds a handler with options.
-    pub fn add_handler_with(&self, options: HandlerOptions, handler: impl Handler<K>) -> Registration {
+    pub fn add_handler_with(&self, options: HandlerOptions, handler: impl EventHandler<K>) -> Registration {
         let listener = self.shared.listen(options);
         self.tasks.handlers.spawn("handler", listener.clone().run(handler));
         Registration::new(listener)
     }
 
-    /// The events, for somebody who asks for them one by one.
+    /// Subscribes to the events: an alternative to a handler, for code that asks for them one by one.
     pub fn subscribe(&self) -> Subscription<K> {
         self.subscribe_with(HandlerOptions::default())
     }
 
-    /// The events, with options.
+    /// Subscribes with options.
     pub fn subscribe_with(&self, options: HandlerOptions) -> Subscription<K> {
         Subscription::new(self.shared.listen(options))
     }
 
-    /// Starts, unless it runs. After a stop it starts again: handlers are told of what happened meanwhile.
+    /// Starts the informer if it does not run. After a stop it resumes, and handlers receive the changes since then.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn start(&self) {
         let mut running = lock(&self.tasks.running);
         if running.is_some() {
@@ -283,46 +282,46 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         *running = Some(scope);
     }
 
-    /// Stops, if it runs. Objects stay as they were, and handlers too: they are told what waits for them, and then nothing
-    /// until it is started again.
+    /// Stops the informer if it runs. Objects and handlers stay. Handlers receive the events that wait, then nothing
+    /// until the next start.
     pub async fn stop(&self) {
         let running = lock(&self.tasks.running).take();
         if let Some(scope) = running {
-            let drained = scope.drain(STOPPING).await;
+            let drained = scope.drain(STOP_TIMEOUT).await;
             if !drained.is_clean() {
-                tracing::warn!(kind = %self.shared.kind, left = ?drained.left(), "an informer did not stop in time");
+                tracing::warn!(kind = %self.shared.kind, left = ?drained.left(), "informer did not stop in time");
             }
             if !self.is_running() {
                 for part in &self.shared.parts {
-                    part.health.enter(Phase::Stopped);
+                    part.health.enter(ReflectorPhase::Stopped);
                 }
             }
         }
     }
 
-    /// Whether it was started and not stopped since.
+    /// Whether the informer was started and not stopped since.
     #[must_use]
     pub fn is_running(&self) -> bool {
         lock(&self.tasks.running).is_some()
     }
 
-    /// Whether everything was listed once: the indexer is whole. Stays so.
+    /// Whether all objects were listed once, so that the indexer is complete. Stays true.
     #[must_use]
     pub fn has_synced(&self) -> bool {
         self.shared.synced.is_cancelled()
     }
 
-    /// Waits until it [has synced](Self::has_synced), however long that takes.
-    pub async fn synced(&self) {
+    /// Waits until the informer [has synced](Self::has_synced), without a limit.
+    pub async fn wait_synced(&self) {
         self.shared.synced.cancelled().await;
     }
 
-    /// Waits until it has synced, but no longer than `limit`.
+    /// Waits until the informer has synced, at most for `limit`.
     ///
     /// # Errors
-    /// When it has not, with what stands in the way.
+    /// [`SyncError`] after the limit. It names what has not synced, and why.
     pub async fn wait_for_sync(&self, limit: Duration) -> Result<(), SyncError> {
-        match self.shared.clock.timeout(limit, self.synced()).await {
+        match self.shared.clock.timeout(limit, self.wait_synced()).await {
             Ok(()) => Ok(()),
             Err(_) => match self.not_synced() {
                 missing if missing.is_empty() => Ok(()),
@@ -331,14 +330,14 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
-    /// What stands in the way of being in sync; nothing if it is.
+    /// The parts that have not synced, and why; empty if all have.
     #[must_use]
     pub fn not_synced(&self) -> Vec<NotSynced> {
         self.shared.not_synced()
     }
 
-    /// Up to which version of the collection the objects are those of the server: of several parts, the oldest. None until
-    /// it has synced.
+    /// Collection version up to which the objects match the server; the oldest one of several parts. `None` until the
+    /// informer has synced.
     #[must_use]
     pub fn last_sync_resource_version(&self) -> Option<String> {
         let listeners = self.shared.lock();
@@ -346,16 +345,16 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         versions.into_iter().min_by_key(|version| version.parse::<u64>().unwrap_or(u64::MAX))
     }
 
-    /// Waits until something is applied that came after this call, even if the future is polled only later. It may be
-    /// something that changes no object, such as a bookmark.
+    /// Waits until a delta that came after this call is applied, even if the future is polled later. The delta may
+    /// change no object, for example a bookmark.
     ///
-    /// Who waits for a state takes the future first, then looks, then waits: nothing is missed.
+    /// To wait for a state without missing a change: call this, then check the state, then await.
     pub fn changed(&self) -> impl Future<Output = ()> + Send + '_ {
         self.shared.changed.notified()
     }
 
-    /// Whether all that happened to an object up to a version of the collection has been applied: what the indexer has of
-    /// it is what the server had then, or newer. Not known, and so false, where versions are no numbers.
+    /// Whether the indexer has this object as it was at a version of the collection, or newer. False if versions are
+    /// not numbers.
     #[must_use]
     pub fn has_reached(&self, key: &ObjectKey, version: u64) -> bool {
         let Some(part) = self.shared.parts.iter().position(|part| part.namespaces.contains(key)) else {
@@ -365,9 +364,10 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         reached > 0 && reached >= version
     }
 
-    /// An object of its bytes, as this informer would have it: transformed, and without what it leaves away. None if it
-    /// cannot be read, and it is set aside then.
+    /// Decodes one object as this informer keeps it: transformed, and without the fields that it drops. An object that
+    /// cannot be decoded is set aside, and the result is `None`.
     #[must_use]
+    #[doc(hidden)]
     pub fn decode(&self, object: &[u8], scratch: &mut Vec<u8>) -> Option<Arc<K>> {
         match self.shared.decoder.read(object, scratch) {
             Decoded::Known(object) | Decoded::New(object) => Some(object),
@@ -375,9 +375,10 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
-    /// Sets an object aside that it has in this version, because it turned out that it cannot be read whole: of some forms that
-    /// is not known before somebody wants more of it than the informer does, and is as whoever that is wants it. Until the
-    /// object changes, this counts and is logged once.
+    /// Sets aside a cached object in this version, because more of it turned out to be undecodable. This happens with
+    /// representations that decode lazily: the problem shows only when a reader needs more of the object than the
+    /// informer does. It is counted and logged once per version.
+    #[doc(hidden)]
     pub fn put_aside(&self, object: &K, problem: &str) {
         let key = object_key(object);
         if self.shared.indexer.get(&key).is_some_and(|known| is_same(&*known, object)) {
@@ -386,15 +387,15 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
-    /// The objects that cannot be read now. Of very many, some are only counted in [`Stats`].
+    /// The objects that cannot be decoded now. If there are very many, some are only counted in [`InformerStats`].
     #[must_use]
-    pub fn set_aside(&self) -> Vec<SetAside> {
-        self.shared.decoder.shelf.all()
+    pub fn undecodable(&self) -> Vec<UndecodableObject> {
+        self.shared.decoder.undecodable.all()
     }
 
-    /// What it did and has.
+    /// Counters of the informer.
     #[must_use]
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> InformerStats {
         self.shared.stats()
     }
 }
@@ -417,9 +418,9 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         .since(self.lock().versions[number].clone())
     }
 
-    /// Keeps up with one part. What it was given by others (metrics, hooks) may panic, and everything is listed again then.
+    /// Runs the reflector of one part. Foreign code in it (metrics, hooks) may panic; the part is then listed again.
     async fn reflect(&self, number: usize, spawner: Spawner) {
-        // One that was stopped a moment ago may not have ended, and must not tell of the past behind a new list.
+        // A stopped reflector may not have ended yet, and must not push old changes after a new list.
         let _alone = self.parts[number].reflecting.lock().await;
         loop {
             let reflector = AssertUnwindSafe(self.reflector(number, spawner.clone()).run()).catch_unwind();
@@ -427,22 +428,24 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             let panic = tokio::select! {
                 biased;
                 () = again => {
-                    // What could not be applied may not be so the next time either.
-                    self.clock.sleep(AFTER_PANIC).await;
+                    // A delta that could not be applied may fail again: pause first.
+                    self.clock.sleep(PANIC_PAUSE).await;
                     continue;
                 }
                 Err(panic) = reflector => panic,
             };
             let panic = panic_message(&*panic);
-            tracing::error!(kind = %self.kind, panic, "a reflector panicked, and begins again");
-            self.parts[number].health.failed(&ListWatchError::Malformed(format!("it panicked: {panic}")));
-            self.clock.sleep(AFTER_PANIC).await;
+            tracing::error!(kind = %self.kind, panic, "reflector panicked; restarting");
+            self.parts[number]
+                .health
+                .failed(&ListWatchError::Malformed(format!("the reflector panicked: {panic}")));
+            self.clock.sleep(PANIC_PAUSE).await;
         }
     }
 
-    /// Applies what comes, and says when it is time to tell everything again.
+    /// Applies deltas as they arrive, and starts resyncs when they are due.
     async fn run(&self) {
-        // One that was stopped a moment ago may not have ended.
+        // A stopped task may not have ended yet.
         let _alone = self.applying.lock().await;
         let mut is_sync_waiting = false;
         loop {
@@ -463,7 +466,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                 deltas = self.fifo.pop() => {
                     let applied = catch_unwind(AssertUnwindSafe(|| self.apply(deltas)));
                     let is_sync = applied.unwrap_or_else(|panic| {
-                        // None of it counts. All is listed again, so that nothing is missed.
+                        // The whole batch was discarded. List again, so that no change is missed.
                         let panic = panic_message(&*panic);
                         tracing::error!(kind = %self.kind, panic, "changes could not be applied; listing again");
                         self.parts.iter().for_each(|part| part.again.notify_one());
@@ -477,7 +480,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         }
     }
 
-    /// Whether it was time to tell everything again.
+    /// Applies a batch of deltas. Returns whether a resync was in it.
     fn apply(&self, deltas: Vec<Delta<K>>) -> bool {
         let mut listeners = self.lock();
         let mut seen: Vec<Seen<K>> = self.parts.iter().map(|_| Seen::Nothing).collect();
@@ -513,7 +516,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             match seen {
                 Seen::Nothing => continue,
                 Seen::Version(seen) => *version = Some(seen),
-                // Objects are only told once all were.
+                // Objects arrive only after a complete list.
                 Seen::Object(object) => version.clone_from(&object.meta().resource_version),
             }
             part.reached.store(number(version.as_deref()).unwrap_or(0), Ordering::Release);
@@ -539,8 +542,8 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
         is_sync
     }
 
-    /// Notes which object was seen last in its part. One that is no news may be from before what was seen, and counts only if
-    /// it is not.
+    /// Notes the last seen object of a part. An object without news may be older than that, and counts only if it is
+    /// newer.
     fn note(&self, seen: &mut [Seen<K>], versions: &[Option<String>], object: Arc<K>, is_news: bool) {
         let part = if let [_] = seen {
             Some(0)
@@ -568,7 +571,7 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
     }
 }
 
-/// A version as a number, if it is one.
+/// A resource version as a number, if it is one.
 fn number(version: Option<&str>) -> Option<u64> {
     version?.parse().ok()
 }
@@ -577,7 +580,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who waits for events, or for a handler to be in sync, learns that there is nothing more to wait for.
+/// Ends all waits for events and for the sync of a handler.
 impl<K> Drop for Shared<K> {
     fn drop(&mut self) {
         for listener in &lock(&self.listeners).all {

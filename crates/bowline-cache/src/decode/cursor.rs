@@ -1,37 +1,37 @@
-//! A walk over JSON bytes: keys are read, values are read or skipped.
+//! Walks over JSON bytes: reads keys, and reads or skips values.
 //!
-//! Everything gives `None` where the bytes are not JSON as far as was looked, and never panics.
+//! All methods return `None` for invalid JSON, up to the bytes that they read, and never panic.
 
 use std::{borrow::Cow, ops::Range};
 
 use super::skip;
 
-/// A place in some JSON.
+/// A position in JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// A string as it stands, between its quotes.
+/// A JSON string, not unescaped.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw<'a> {
-    /// With the quotes.
+    /// Including the quotes.
     quoted: &'a [u8],
     has_escapes: bool,
 }
 
-/// What comes next in an object.
+/// The next step in an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'a> {
-    /// A key; its value is next.
+    /// A key; the cursor is at its value.
     Key(Raw<'a>),
-    /// Nothing: the object has ended.
+    /// The end of the object.
     End,
 }
 
 impl<'a> Raw<'a> {
-    /// What it says.
+    /// The text, unescaped.
     pub(super) fn text(self) -> Option<Cow<'a, str>> {
         if self.has_escapes {
             return serde_json::from_slice(self.quoted).ok().map(Cow::Owned);
@@ -39,7 +39,7 @@ impl<'a> Raw<'a> {
         std::str::from_utf8(self.bytes()).ok().map(Cow::Borrowed)
     }
 
-    /// Whether it says `text`, also by way of escapes.
+    /// Whether the unescaped text equals `text`.
     #[inline]
     pub(super) fn is(self, text: &str) -> bool {
         if self.has_escapes {
@@ -55,17 +55,17 @@ impl<'a> Raw<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of these bytes.
+    /// A cursor at the start of the bytes.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// Where it is.
+    /// The position.
     pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    /// The next byte that is not white space; it stays.
+    /// The next byte after white space, not consumed.
     #[inline]
     pub(super) fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.bytes.get(self.at) {
@@ -77,13 +77,13 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// Goes past `byte`, which has to be next but for white space.
+    /// Consumes `byte`, after white space.
     #[inline]
     pub(super) fn expect(&mut self, byte: u8) -> Option<()> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    /// Goes past a string.
+    /// Consumes a string.
     #[inline]
     pub(super) fn string(&mut self) -> Option<Raw<'a>> {
         self.expect(b'"')?;
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
         Some(Raw { quoted: self.bytes.get(start..self.at)?, has_escapes })
     }
 
-    /// Goes past a value, whatever it is, and tells where it stands.
+    /// Consumes any value. Returns its range.
     #[inline]
     pub(super) fn value(&mut self) -> Option<Range<usize>> {
         let first = self.peek()?;
@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
         Some(start..self.at)
     }
 
-    /// Goes past a string that is a value, and may be long.
+    /// Consumes a string value, which may be long.
     fn long_string(&mut self) -> Option<()> {
         self.at += 1;
         loop {
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes to the next key of the object whose `{` or last value was passed, and past its colon, or past its `}`.
+    /// Consumes the next key of an object and its colon, or the closing `}`. The cursor is after `{` or after a value.
     #[inline]
     pub(super) fn next_key(&mut self, first: bool) -> Option<Step<'a>> {
         match self.peek()? {

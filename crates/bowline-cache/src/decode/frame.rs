@@ -1,4 +1,4 @@
-//! One line of a watch: what happened, and to what.
+//! Parses one line of a watch: event type and object.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,69 +10,61 @@ use super::cursor::{Cursor, Step};
 /// The annotation of the bookmark that ends the initial events of a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What a line of a watch says. Objects are bytes of the line.
+/// A watch event. Objects are bytes of the line.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum WatchFrame<'a> {
-    /// The object is new to this watch.
+    /// An object that is new to this watch.
     Added(&'a [u8]),
-    /// The object changed.
+    /// A changed object.
     Modified(&'a [u8]),
-    /// The object is gone; this is its last state.
+    /// A deleted object, in its last state.
     Deleted(&'a [u8]),
-    /// Nothing happened up to this version.
+    /// No changes up to this version.
     Bookmark {
-        /// The version from which a watch can go on.
+        /// The version from which a watch can resume.
         resource_version: Cow<'a, str>,
-        /// Whether everything that existed when the watch began has been sent by now.
+        /// Whether all initial objects have been sent.
         initial_events_end: bool,
     },
-    /// The server ends the watch, and says why.
+    /// The server ends the watch, with this reason.
     Error(Box<Status>),
 }
 
-/// Why a line of a watch cannot be read. The line is not quoted: it may hold a secret.
+/// A line of a watch that cannot be parsed. The message does not quote the line: it may hold a secret.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum FrameError {
     /// A line is too long.
     #[error("a line of the watch is longer than {limit} bytes")]
     TooLong {
-        /// What would have been allowed.
+        /// The limit.
         limit: usize,
-    },
-    /// The stream ended within a line.
-    #[error("the watch broke off after {length} bytes of a line")]
-    Truncated {
-        /// How much of the line came.
-        length: usize,
     },
     /// A line is not an event.
     #[error("a line of {length} bytes is not a watch event: {problem}")]
     Malformed {
-        /// How long the line is.
+        /// Length of the line.
         length: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// An event of a type that this program does not know.
+    /// The event type is unknown.
     #[error("a watch event has the unknown type {name:?}")]
     UnknownType {
-        /// That type.
+        /// The event type.
         name: String,
     },
 }
 
 impl<'a> WatchFrame<'a> {
-    /// Reads a line.
+    /// Parses a line.
     ///
-    /// The object is delimited, not checked: whoever decodes it sees if it is not JSON. If the line begins as servers write
-    /// it, `{"type":"ADDED","object":{`, the object is not even looked at: it ends where the line does. Something behind it,
-    /// which no server writes, would then be taken for a part of it, and fail to be decoded.
+    /// The object is delimited, not checked: its decoder finds invalid JSON. A line that begins as servers write it,
+    /// `{"type":"ADDED","object":{`, is not scanned: the object ends one byte before the line. Further fields after the
+    /// object, which no server writes, would become part of it and fail to decode.
     ///
     /// # Errors
-    /// If the line is not an object with `type` and `object`, the type is unknown, or what a bookmark or an error has to
-    /// say cannot be decoded.
+    /// [`FrameError`] if the line has no `type` or `object`, the type is unknown, or a bookmark or error cannot be
+    /// decoded.
     pub fn parse(line: &'a [u8]) -> Result<Self, FrameError> {
         let malformed = |problem: String| FrameError::Malformed { length: line.len(), problem };
         let (name, object) = match usual(line) {
@@ -88,7 +80,7 @@ impl<'a> WatchFrame<'a> {
                 let Bookmark { metadata } = serde_json::from_slice(object)
                     .map_err(|error| malformed(format!("a bookmark, but {error}")))?;
                 if metadata.resource_version.is_empty() {
-                    return Err(malformed("a bookmark, but of no version".into()));
+                    return Err(malformed("a bookmark, but without a version".into()));
                 }
                 let end =
                     metadata.annotations.as_ref().and_then(|annotations| annotations.get(INITIAL_EVENTS_END));
@@ -105,7 +97,7 @@ impl<'a> WatchFrame<'a> {
     }
 }
 
-/// `{"type":"…","object":{…}}`, where the object ends one byte before the line does.
+/// Parses the usual form, `{"type":"…","object":{…}}`.
 fn usual(line: &[u8]) -> Option<(&str, &[u8])> {
     let rest = line.trim_ascii().strip_prefix(br#"{"type":""#)?;
     let name = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -115,7 +107,7 @@ fn usual(line: &[u8]) -> Option<(&str, &[u8])> {
     (object.starts_with(b"{") && object.ends_with(b"}")).then_some((name, object))
 }
 
-/// Any object with both, of which of two the first counts.
+/// Parses any form. Of duplicate keys, the first counts.
 fn unusual(line: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
     let (mut name, mut object) = (None, None);
     let mut cursor = Cursor::new(line);
@@ -160,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_is_given_as_it_stands() {
+    fn the_object_is_returned_unchanged() {
         let object = br#"{"metadata":{"name":"a}"}}"#.as_slice();
         let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a}"}}}"#;
         assert_eq!(parse(line).unwrap(), WatchFrame::Added(object));
@@ -194,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_can_be_told_apart_by_code_and_reason() {
+    fn an_error_has_code_and_reason() {
         let line = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",
             "message":"too old resource version: 1 (2)","reason":"Expired","code":410}}"#;
         let WatchFrame::Error(status) = parse(line).unwrap() else { panic!("it is an error") };
@@ -210,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_event_is_malformed_and_not_quoted() {
+    fn an_invalid_line_is_malformed_and_not_quoted() {
         for line in [
             "",
             "{}",
@@ -236,7 +228,7 @@ mod tests {
         }
 
         #[test]
-        fn a_line_that_breaks_off_is_no_object_that_can_be_decoded(cut in 0..58_usize) {
+        fn an_incomplete_line_is_no_decodable_object(cut in 0..58_usize) {
             let line = br#"{"type":"ADDED","object":{"a":{"b":{}},"c":{"d":[{}],"e":{}}}}"#;
             let whole = |line| match WatchFrame::parse(line) {
                 Ok(WatchFrame::Added(object)) => serde_json::from_slice::<serde_json::Value>(object).is_ok(),

@@ -1,37 +1,36 @@
-//! The lines of a watch, from chunks that are cut anywhere.
+//! Splits a watch stream into lines, from chunks with arbitrary boundaries.
 
 use bytes::Bytes;
 
 use super::{cursor, frame::FrameError};
 
-/// A line or an item may be so long: ten times what etcd stores by default.
+/// Maximum size of a line or list item: ten times etcd's default limit.
 pub(super) const LIMIT: usize = 16 * 1024 * 1024;
 
-/// A buffer that had to be larger than this is not kept.
-const KEPT: usize = 256 * 1024;
+/// Maximum capacity of a buffer that is kept for reuse.
+const MAX_KEPT: usize = 256 * 1024;
 
-/// Takes chunks as they come from the network and gives lines.
+/// Takes chunks from the network and returns lines.
 ///
-/// A line that lies within one chunk is not copied. One that does not is put together in a buffer that the next such line
-/// uses again; each byte is looked at once and copied at most once, however small the chunks are. Blank lines are skipped.
+/// A line within one chunk is not copied. Other lines are assembled in a buffer, which is reused: each byte is scanned
+/// once and copied at most once, for chunks of any size. Blank lines are skipped.
 ///
 /// ```text
 /// while let Some(chunk) = body.next().await {
 ///     frames.push(chunk);
 ///     while let Some(line) = frames.next_line()? { … }
 /// }
-/// if let Some(line) = frames.finish()? { … }
 /// ```
 #[derive(Debug)]
 pub struct Frames {
     limit: usize,
-    /// Chunk and where its lines have been given up to.
+    /// Current chunk, and the position after the last returned line.
     chunk: Bytes,
     at: usize,
-    /// The start of a line whose end has not come yet.
+    /// Start of an incomplete line.
     partial: Vec<u8>,
-    /// The line in `partial` has been given.
-    given: bool,
+    /// Whether the line in `partial` was returned.
+    returned: bool,
 }
 
 impl Default for Frames {
@@ -41,38 +40,38 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// For a new stream, with a limit of 16 MiB for a line.
+    /// Frames of a new stream, with a limit of 16 MiB per line.
     #[must_use]
     pub fn new() -> Self {
-        Self { limit: LIMIT, chunk: Bytes::new(), at: 0, partial: Vec::new(), given: false }
+        Self { limit: LIMIT, chunk: Bytes::new(), at: 0, partial: Vec::new(), returned: false }
     }
 
-    /// With another limit for a line, in bytes.
-    #[must_use]
-    pub fn with_limit(mut self, limit: usize) -> Self {
+    /// Sets the limit per line, in bytes.
+    #[cfg(test)]
+    pub(crate) fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Takes the next chunk. What is still in the one before is kept, at the price of a copy; so ask for lines first.
+    /// Adds the next chunk. Read all lines first: the rest of the previous chunk is copied.
     pub fn push(&mut self, chunk: Bytes) {
         let rest = self.chunk.get(self.at..).unwrap_or_default();
         self.chunk = if rest.is_empty() { chunk } else { [rest, &chunk].concat().into() };
         self.at = 0;
     }
 
-    /// The next whole line, without its end; `None` if it takes another chunk.
+    /// Returns the next complete line, without its line end; `None` if more data is needed.
     ///
     /// # Errors
-    /// If the line is longer than the limit, now or once it is complete. There is no way on from there.
+    /// [`FrameError::TooLong`] if the line exceeds the limit, complete or not. The stream cannot be continued then.
     pub fn next_line(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        self.forget_given();
+        self.clear_returned();
         loop {
             let rest = self.chunk.get(self.at..).unwrap_or_default();
             let Some(length) = memchr::memchr(b'\n', rest) else {
                 self.check(self.partial.len() + rest.len())?;
                 self.partial.extend_from_slice(rest);
-                // Whoever reads from the network uses its memory again.
+                // Release the chunk, so that the network reader can reuse its memory.
                 self.chunk = Bytes::new();
                 self.at = 0;
                 return Ok(None);
@@ -86,7 +85,7 @@ impl Frames {
                     self.partial.clear();
                     continue;
                 }
-                self.given = true;
+                self.returned = true;
                 return Ok(Some(&self.partial));
             }
             if !is_blank(&rest[..length]) {
@@ -95,30 +94,10 @@ impl Frames {
         }
     }
 
-    /// At the end of the stream: the last line, if it has no end of its own but is complete.
-    ///
-    /// # Errors
-    /// If the stream broke off within a line.
-    pub fn finish(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        self.forget_given();
-        self.partial.extend_from_slice(self.chunk.get(self.at..).unwrap_or_default());
-        self.at = self.chunk.len();
-        if is_blank(&self.partial) {
-            return Ok(None);
-        }
-        match serde_json::from_slice::<serde::de::IgnoredAny>(&self.partial) {
-            Ok(_) => {
-                self.given = true;
-                Ok(Some(&self.partial))
-            }
-            Err(_) => Err(FrameError::Truncated { length: self.partial.len() }),
-        }
-    }
-
-    fn forget_given(&mut self) {
-        if std::mem::take(&mut self.given) {
+    fn clear_returned(&mut self) {
+        if std::mem::take(&mut self.returned) {
             self.partial.clear();
-            self.partial.shrink_to(KEPT);
+            self.partial.shrink_to(MAX_KEPT);
         }
     }
 
@@ -158,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_given_back_with_its_last_line_before_the_next_comes() {
+    fn a_chunk_is_released_after_its_last_line() {
         let mut frames = Frames::new();
         let chunk = Bytes::from(b"1\n2\n3".to_vec());
         frames.push(chunk.clone());
@@ -172,17 +151,6 @@ mod tests {
         let mut frames = Frames::new();
         assert_eq!(lines(&mut frames, b"\n \r\n{}\r\n\n "), [b"{}\r"]);
         assert_eq!(lines(&mut frames, b" \n{}\n"), [b"{}"]);
-        assert!(frames.finish().unwrap().is_none());
-    }
-
-    #[test]
-    fn a_last_line_without_an_end_is_given_if_it_is_complete() {
-        let mut frames = Frames::new();
-        assert!(lines(&mut frames, b"{\"a\":").is_empty());
-        assert!(matches!(frames.finish(), Err(FrameError::Truncated { length: 5 })));
-        assert!(lines(&mut frames, b"[]}").is_empty());
-        assert_eq!(frames.finish().unwrap(), Some(b"{\"a\":[]}".as_slice()));
-        assert_eq!(frames.finish().unwrap(), None);
     }
 
     #[test]
@@ -205,11 +173,11 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_is_given_back() {
+    fn a_large_buffer_is_released() {
         let mut frames = Frames::new();
-        lines(&mut frames, &vec![b'x'; 4 * KEPT]);
+        lines(&mut frames, &vec![b'x'; 4 * MAX_KEPT]);
         assert_eq!(lines(&mut frames, b"\n1\n").len(), 2);
-        assert!(frames.partial.capacity() <= KEPT);
+        assert!(frames.partial.capacity() <= MAX_KEPT);
     }
 
     proptest! {

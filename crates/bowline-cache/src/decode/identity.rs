@@ -1,7 +1,7 @@
-//! Who an object is, read from its bytes without decoding it; and its bytes without `managedFields`.
+//! Reads the identity of an object from its bytes without decoding it, and removes `managedFields` from its bytes.
 //!
-//! Only `metadata` at the top of the object counts, not the one of a pod template. A server writes a key once; of a key that
-//! stands twice the first counts, because the pass does not read on once it has what it came for.
+//! Only the object's own `metadata` counts, not that of a pod template. Of duplicate keys, the first counts, because
+//! reading stops when all fields are found. A server writes a key once.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -9,12 +9,12 @@ use kube::Resource;
 
 use super::cursor::{Cursor, Raw, Step};
 
-/// Who an object is, and in which version.
+/// Identity and version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity<'a> {
     /// `metadata.name`, never empty.
     pub name: Cow<'a, str>,
-    /// `metadata.namespace`; `None` for an object of the cluster.
+    /// `metadata.namespace`; `None` for a cluster-scoped object.
     pub namespace: Option<Cow<'a, str>>,
     /// `metadata.uid`, never empty.
     pub uid: Cow<'a, str>,
@@ -22,32 +22,33 @@ pub struct Identity<'a> {
     pub resource_version: Cow<'a, str>,
 }
 
-/// Why it cannot be said who an object is.
+/// An object whose identity cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// The bytes are not a JSON object, or break off.
+    /// The bytes are not a complete JSON object.
     #[error("not a complete JSON object with metadata")]
     Malformed,
-    /// A field that every object of a server has is not there.
+    /// A field is missing that every stored object has.
     #[error("metadata.{field} is missing")]
     Missing {
-        /// Its name within `metadata`.
+        /// Name of the field within `metadata`.
         field: &'static str,
-        /// The object's name, if that is there.
+        /// The object's name, if it is present.
         name: Option<String>,
-        /// The object's namespace, if that is there.
+        /// The object's namespace, if it is present.
         namespace: Option<String>,
     },
 }
 
 impl<'a> Identity<'a> {
-    /// Reads it from the bytes of one object.
+    /// Reads the identity from the bytes of one object.
     ///
-    /// Reads no further than it needs: what stands behind the fields it looks for may be anything.
+    /// Stops after the last field, so that the bytes behind it are not checked.
     ///
     /// # Errors
-    /// If the bytes are not JSON as far as they were read, or the name, uid or resource version are not there or empty.
+    /// [`IdentityError`] if the bytes are not JSON, as far as they were read, or if name, uid or resource version is
+    /// missing or empty.
     pub fn read(object: &'a [u8]) -> Result<Self, IdentityError> {
         if let Some(identity) = usual(object) {
             return Ok(identity);
@@ -57,12 +58,12 @@ impl<'a> Identity<'a> {
         found.finish()
     }
 
-    /// Its namespace, which is empty for an object of the cluster, and its name.
+    /// Namespace (empty for a cluster-scoped object) and name.
     pub(crate) fn place(&self) -> (&str, &str) {
         (self.namespace.as_deref().unwrap_or_default(), &self.name)
     }
 
-    /// Whether it is that of an object that has its key: the very one, and in this version.
+    /// Whether an object with the same key has this uid and version.
     pub(crate) fn is_of(&self, object: &impl Resource) -> bool {
         let meta = object.meta();
         meta.uid.as_deref() == Some(&self.uid)
@@ -70,7 +71,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Reads it from an object of a kind that is built into the server, which writes it in this order and without white space.
+/// Reads an object of a built-in kind, which servers write in this order and without white space.
 fn usual(object: &[u8]) -> Option<Identity<'_>> {
     let (_, rest) = value(object, br#"{"kind":""#)?;
     let (_, rest) = value(rest, br#"","apiVersion":""#)?;
@@ -88,20 +89,21 @@ fn usual(object: &[u8]) -> Option<Identity<'_>> {
     })
 }
 
-/// A text that stands behind `before`, and what comes from its closing quote on. Not one that is empty or has escapes.
+/// Reads the string after `before`. Returns it and the rest from its closing quote; `None` if it is empty or has
+/// escapes.
 #[inline]
 fn value<'a>(bytes: &'a [u8], before: &[u8]) -> Option<(&'a str, &'a [u8])> {
     let text = bytes.strip_prefix(before)?;
-    // These texts are short: a call to memchr costs more than it saves.
+    // The strings are short: a call to memchr costs more than it saves.
     let length = text.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
     let (text, rest) = text.split_at(length);
     let text = std::str::from_utf8(text).ok()?;
     (rest.starts_with(b"\"") && !text.is_empty()).then_some((text, rest))
 }
 
-/// Cuts `metadata.managedFields` out of an object: the object itself if it has none, else a copy without it in `scratch`.
+/// Removes `metadata.managedFields` from an object. Returns the input if it has none, else a copy in `scratch`.
 ///
-/// Bytes that are not JSON are given as they are: the decoder says what is wrong with them.
+/// Invalid JSON is returned unchanged: the decoder reports the problem.
 pub fn without_managed_fields<'a>(object: &'a [u8], scratch: &'a mut Vec<u8>) -> &'a [u8] {
     let Some(range) = managed_fields(object) else { return object };
     let (Some(before), Some(after)) = (object.get(..range.start), object.get(range.end..)) else {
@@ -114,7 +116,7 @@ pub fn without_managed_fields<'a>(object: &'a [u8], scratch: &'a mut Vec<u8>) ->
     scratch
 }
 
-/// An object with metadata that is empty; the object itself if it has none.
+/// The object with empty metadata; unchanged if it has none.
 pub(crate) fn without_metadata(object: &[u8]) -> Box<[u8]> {
     let parts =
         metadata(object).and_then(|range| Some((object.get(..range.start)?, object.get(range.end..)?)));
@@ -124,7 +126,7 @@ pub(crate) fn without_metadata(object: &[u8]) -> Box<[u8]> {
     }
 }
 
-/// Where the value of `metadata` stands.
+/// Range of the value of `metadata`.
 fn metadata(object: &[u8]) -> Option<Range<usize>> {
     let mut cursor = find_metadata(object)?;
     cursor.peek()?;
@@ -133,12 +135,12 @@ fn metadata(object: &[u8]) -> Option<Range<usize>> {
     Some(start..cursor.position())
 }
 
-/// Where `metadata.managedFields` stands: its key, its value and one comma beside them, if there is one.
+/// Range of `metadata.managedFields`: key, value and one adjacent comma, if any.
 pub(super) fn managed_fields(object: &[u8]) -> Option<Range<usize>> {
     let mut cursor = enter_metadata(object)?;
     let mut first = true;
     loop {
-        // Behind the bracket or the value before.
+        // After the opening bracket or the previous value.
         let start = cursor.position();
         let Step::Key(key) = cursor.next_key(first)? else { return None };
         if !key.is("managedFields") {
@@ -148,21 +150,21 @@ pub(super) fn managed_fields(object: &[u8]) -> Option<Range<usize>> {
         }
         cursor.value()?;
         if first && cursor.peek()? == b',' {
-            // There is no comma before it, so that the one behind it goes.
+            // No comma before it: remove the one behind it.
             return Some(start..cursor.position() + 1);
         }
         return Some(start..cursor.position());
     }
 }
 
-/// Goes to the first key in `metadata`.
+/// A cursor at the first key in `metadata`.
 fn enter_metadata(object: &[u8]) -> Option<Cursor<'_>> {
     let mut cursor = find_metadata(object)?;
     cursor.expect(b'{')?;
     Some(cursor)
 }
 
-/// Goes to the value of `metadata`.
+/// A cursor at the value of `metadata`.
 fn find_metadata(object: &[u8]) -> Option<Cursor<'_>> {
     let mut cursor = Cursor::new(object);
     cursor.expect(b'{')?;
@@ -186,7 +188,7 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Reads until everything is found or `metadata` ends. `None` if this is not JSON.
+    /// Reads until all fields are found or `metadata` ends. `None` for invalid JSON.
     fn read(&mut self, object: &'a [u8]) -> Option<()> {
         let mut cursor = enter_metadata(object)?;
         let (mut first, mut missing) = (true, 4);
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_writes_of_its_own_kinds_is_read_as_anything_else() {
+    fn the_usual_form_of_built_in_kinds_gives_the_same_identity() {
         let none = expected("a", None);
         let object = |metadata: &str| {
             format!(r#"{{"kind":"Pod","apiVersion":"v1","metadata":{metadata},"spec":{{}}}}"#)
@@ -282,7 +284,7 @@ mod tests {
             expected("a", Some("b"))
         );
         assert_eq!(usual(&format!(r#"{{"name":"a",{version}"#)), expected("a", None));
-        // The long way reads these, or tells what is wrong.
+        // The general parser reads these, or reports the problem.
         for unusual in [
             format!(r#"{{"name":"a\u0062","namespace":"b",{version}"#),
             format!(r#"{{"name":"","namespace":"b",{version}"#),
@@ -310,20 +312,20 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_behind_what_was_looked_for() {
+    fn nothing_is_read_after_the_last_field() {
         let text = r#"{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"7" garbage"#;
         assert_eq!(identity(text), Ok(expected("a", Some("b"))));
     }
 
     #[test]
-    fn of_a_key_that_stands_twice_the_first_counts() {
+    fn the_first_of_two_equal_keys_counts() {
         let text =
             r#"{"metadata":{"name":"a","name":"x","uid":"u","resourceVersion":"7"},"metadata":{"name":"y"}}"#;
         assert_eq!(identity(text), Ok(expected("a", None)));
     }
 
     #[test]
-    fn what_is_missing_is_named_together_with_the_object() {
+    fn a_missing_field_is_named_with_the_object() {
         let missing = |field, name: Option<&str>, namespace: Option<&str>| {
             Err(IdentityError::Missing {
                 field,
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_object_with_metadata_is_malformed() {
+    fn bytes_without_an_object_with_metadata_are_malformed() {
         for text in [
             "",
             "null",

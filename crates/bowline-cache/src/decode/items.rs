@@ -1,7 +1,7 @@
-//! The items of a list, one by one, while its bytes arrive.
+//! Splits a list into its items while its bytes arrive.
 //!
-//! What stands around the items is kept, as `{"kind":…,"metadata":{…},"items":[]}`, and decoded at the end; so it does not
-//! matter whether `metadata` comes before or after `items`.
+//! All bytes around the items are kept, as `{"kind":…,"metadata":{…},"items":[]}`, and decoded at the end. So
+//! `metadata` may come before or after `items`.
 
 use std::borrow::Cow;
 
@@ -14,43 +14,43 @@ use serde::{
 
 use super::{cursor, frames::LIMIT, skip::Skip};
 
-/// What stands around the items may be so long.
+/// Maximum size of a list without its items.
 const ENVELOPE_LIMIT: usize = 1024 * 1024;
 
-/// A buffer that had to be larger than this is not kept.
-const KEPT: usize = 256 * 1024;
+/// Maximum capacity of a buffer that is kept for reuse.
+const MAX_KEPT: usize = 256 * 1024;
 
-/// What a list says about itself.
+/// Metadata of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListMeta {
-    /// The version that the list is of, never empty.
+    /// Version of the list, never empty.
     pub resource_version: String,
-    /// How to ask for the next page, if there is one.
+    /// Token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// How many items are on the pages to come, if the server says so.
+    /// Number of items on later pages, if the server reports it.
     pub remaining: Option<i64>,
 }
 
-/// Why a list cannot be read. Nothing of the list is quoted: it may hold secrets.
+/// A list that cannot be parsed. The message does not quote the list: it may hold secrets.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
     /// An item is too long.
     #[error("an item of the list is longer than {limit} bytes")]
     TooLong {
-        /// What would have been allowed.
+        /// The limit.
         limit: usize,
     },
     /// The body ended before the list did.
-    #[error("the list broke off after {items} whole items")]
+    #[error("the list ended early, after {items} complete items")]
     Truncated {
-        /// How many items were complete.
+        /// Number of complete items.
         items: usize,
     },
     /// The body is not a list.
     #[error("the body is not a list: {problem}")]
     Malformed {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The body is a `Status`, although the response was a success.
@@ -58,10 +58,10 @@ pub enum ListError {
     Status(Box<Status>),
 }
 
-/// Takes the chunks of a list as they come from the network and gives the bytes of its items.
+/// Takes chunks of a list from the network and returns the bytes of its items.
 ///
-/// Holds one chunk, one item that lies across chunks, and what stands around the items. An item is delimited, not checked:
-/// whoever decodes it sees if it is not JSON.
+/// Holds one chunk, one item that spans chunks, and the bytes around the items. An item is delimited, not checked: its
+/// decoder finds invalid JSON.
 ///
 /// ```text
 /// while let Some(chunk) = body.next().await {
@@ -73,27 +73,27 @@ pub enum ListError {
 #[derive(Debug)]
 pub struct ListReader {
     limit: usize,
-    /// Chunk, and how much of it has been dealt with.
+    /// Current chunk, and the position up to which it is read.
     chunk: Bytes,
     at: usize,
-    /// The start of an item whose end has not come yet.
+    /// Start of an incomplete item.
     partial: Vec<u8>,
-    /// The item in `partial` has been given.
-    given: bool,
+    /// Whether the item in `partial` was returned.
+    returned: bool,
     items: usize,
-    place: Place,
+    position: Position,
     envelope: Envelope,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
-    /// Outside of the items.
+enum Position {
+    /// Outside of `items`.
     Envelope,
-    /// In `items`, at its start.
+    /// In `items`, before the first item.
     First,
-    /// In `items`, behind an item.
-    Behind,
-    /// In `items`, behind a comma.
+    /// In `items`, after an item.
+    AfterItem,
+    /// In `items`, after a comma.
     Next,
     /// In an item.
     Item(Skip),
@@ -106,7 +106,7 @@ impl Default for ListReader {
 }
 
 impl ListReader {
-    /// For a new body, with a limit of 16 MiB for an item.
+    /// A reader of a new body, with a limit of 16 MiB per item.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -114,39 +114,39 @@ impl ListReader {
             chunk: Bytes::new(),
             at: 0,
             partial: Vec::new(),
-            given: false,
+            returned: false,
             items: 0,
-            place: Place::Envelope,
+            position: Position::Envelope,
             envelope: Envelope::default(),
         }
     }
 
-    /// With another limit for an item, in bytes.
+    /// Sets the limit per item, in bytes.
     #[must_use]
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Takes the next chunk. What is still in the one before is kept, at the price of a copy; so ask for items first.
+    /// Adds the next chunk. Read all items first: the rest of the previous chunk is copied.
     pub fn push(&mut self, chunk: Bytes) {
         let rest = self.chunk.get(self.at..).unwrap_or_default();
         self.chunk = if rest.is_empty() { chunk } else { [rest, &chunk].concat().into() };
         self.at = 0;
     }
 
-    /// The bytes of the next item; `None` if it takes another chunk, or there is none.
+    /// Returns the bytes of the next item; `None` if more data is needed or the items have ended.
     ///
     /// # Errors
-    /// If an item is longer than the limit, or this is not a list. There is no way on from there.
+    /// [`ListError`] if an item exceeds the limit or the body is not a list. The body cannot be continued then.
     pub fn next_item(&mut self) -> Result<Option<&[u8]>, ListError> {
-        if std::mem::take(&mut self.given) {
+        if std::mem::take(&mut self.returned) {
             self.partial.clear();
-            self.partial.shrink_to(KEPT);
+            self.partial.shrink_to(MAX_KEPT);
         }
         loop {
             let rest = self.chunk.get(self.at..).unwrap_or_default();
-            if let Place::Item(skip) = &mut self.place {
+            if let Position::Item(skip) = &mut self.position {
                 let end = skip.advance(rest);
                 let length = end.unwrap_or(rest.len());
                 if self.partial.len() + length > self.limit {
@@ -158,53 +158,54 @@ impl ListReader {
                     self.partial.extend_from_slice(&rest[..length]);
                 }
                 if end.is_none() {
-                    self.forget_chunk();
+                    self.release_chunk();
                     return Ok(None);
                 }
-                self.place = Place::Behind;
+                self.position = Position::AfterItem;
                 self.items += 1;
                 if self.partial.is_empty() {
                     return Ok(self.chunk.get(start..start + length));
                 }
-                self.given = true;
+                self.returned = true;
                 return Ok(Some(&self.partial));
             }
             let Some(&byte) = rest.first() else {
-                self.forget_chunk();
+                self.release_chunk();
                 return Ok(None);
             };
             self.at += 1;
-            self.place = match (self.place, byte) {
-                (Place::Envelope, _) if self.envelope.push(byte)? => Place::First,
-                (Place::First | Place::Behind, b']') => {
+            self.position = match (self.position, byte) {
+                (Position::Envelope, _) if self.envelope.push(byte)? => Position::First,
+                (Position::First | Position::AfterItem, b']') => {
                     self.envelope.leave_items();
-                    Place::Envelope
+                    Position::Envelope
                 }
-                (Place::First | Place::Next, b'{') => {
+                (Position::First | Position::Next, b'{') => {
                     self.at -= 1;
-                    Place::Item(Skip::default())
+                    Position::Item(Skip::default())
                 }
-                (Place::Behind, b',') => Place::Next,
-                (Place::Envelope, _) => Place::Envelope,
-                (place, byte) if cursor::is_space(byte) => place,
-                _ => return Err(malformed("between its items stands something else")),
+                (Position::AfterItem, b',') => Position::Next,
+                (Position::Envelope, _) => Position::Envelope,
+                (position, byte) if cursor::is_space(byte) => position,
+                _ => return Err(malformed("unexpected bytes between its items")),
             };
         }
     }
 
-    /// Whoever reads from the network uses its memory again.
-    fn forget_chunk(&mut self) {
+    /// Releases the chunk, so that the network reader can reuse its memory.
+    fn release_chunk(&mut self) {
         self.chunk = Bytes::new();
         self.at = 0;
     }
 
-    /// At the end of the body: what the list says about itself.
+    /// Returns the metadata at the end of the body.
     ///
     /// # Errors
-    /// If the body broke off, or what stands around the items is not a list's.
+    /// [`ListError`] if the body ended early or is not a list.
     pub fn finish(self) -> Result<ListMeta, ListError> {
-        let whole =
-            self.at == self.chunk.len() && matches!(self.place, Place::Envelope) && self.envelope.is_whole();
+        let whole = self.at == self.chunk.len()
+            && matches!(self.position, Position::Envelope)
+            && self.envelope.is_whole();
         if !whole {
             return Err(ListError::Truncated { items: self.items });
         }
@@ -216,19 +217,19 @@ fn malformed(problem: impl Into<String>) -> ListError {
     ListError::Malformed { problem: problem.into() }
 }
 
-/// What stands around the items, and where in it we are.
+/// The list without its items, and the state of its parser.
 #[derive(Debug, Default)]
 struct Envelope {
     bytes: Vec<u8>,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Where the last string directly in the list stands, with its quotes; before a bracket this is its key.
+    /// Range of the last string at the top level, with quotes; before a bracket, this is its key.
     key: (usize, usize),
 }
 
 impl Envelope {
-    /// Takes a byte, and says whether it is the bracket that opens the items.
+    /// Adds a byte. Returns whether it opens the items.
     fn push(&mut self, byte: u8) -> Result<bool, ListError> {
         let at = self.bytes.len();
         if at == 0 && cursor::is_space(byte) {
@@ -315,10 +316,10 @@ struct Metadata {
     remaining_item_count: Option<i64>,
 }
 
-/// `null`, or the array that the items were taken out of.
+/// Accepts `null` or the emptied array of items.
 fn no_items<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
     match Option::<Vec<IgnoredAny>>::deserialize(deserializer)? {
-        Some(items) if !items.is_empty() => Err(D::Error::custom("items stand where none were looked for")),
+        Some(items) if !items.is_empty() => Err(D::Error::custom("unexpected items")),
         _ => Ok(()),
     }
 }
@@ -337,8 +338,9 @@ mod tests {
         let (mut reader, mut rest, mut sizes) = (reader, text, sizes.iter().cycle());
         let mut items = Vec::new();
         while !rest.is_empty() {
-            let (chunk, behind) = rest.split_at(rest.len().min(sizes.next().copied().unwrap_or(usize::MAX)));
-            rest = behind;
+            let (chunk, rest_of_text) =
+                rest.split_at(rest.len().min(sizes.next().copied().unwrap_or(usize::MAX)));
+            rest = rest_of_text;
             reader.push(Bytes::copy_from_slice(chunk));
             while let Some(item) = reader.next_item()? {
                 items.push(String::from_utf8_lossy(item).into_owned());
@@ -364,14 +366,14 @@ mod tests {
         {"items":[{},{}]},{}]} "#;
 
     #[test]
-    fn items_come_as_they_stand_and_the_metadata_at_the_end() {
+    fn items_are_returned_unchanged_and_the_metadata_last() {
         let (items, list) = read(LIST).unwrap();
         assert_eq!(items, [r#"{"metadata":{"name":"a]}"}}"#, r#"{"items":[{},{}]}"#, "{}"]);
         assert_eq!(list, meta("7", Some("a\"]b"), Some(3)));
     }
 
     #[test]
-    fn metadata_may_stand_behind_the_items() {
+    fn metadata_may_follow_the_items() {
         let (items, list) =
             read(r#"{"it\u0065ms":[{"a":1}],"metadata":{"continue":"","resourceVersion":"7"}}"#).unwrap();
         assert_eq!((items.len(), list), (1, meta("7", None, None)));
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_given_back_with_its_last_item_before_the_next_comes() {
+    fn a_chunk_is_released_after_its_last_item() {
         for text in [r#"{"items":[{},{"a":1}"#, r#"{"items":[{},{"a":"#] {
             let mut reader = ListReader::new();
             let chunk = Bytes::from(text.as_bytes().to_vec());
@@ -400,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn no_items_may_be_written_in_two_ways() {
+    fn null_and_an_empty_array_are_lists_without_items() {
         for items in ["null", "[]", " [ \n ] "] {
             let text = format!(r#"{{"metadata":{{"resourceVersion":"7"}},"items":{items}}}"#);
             assert_eq!(read(&text).unwrap(), (Vec::new(), meta("7", None, None)));
@@ -408,24 +410,24 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_breaks_off_anywhere_is_truncated() {
+    fn an_incomplete_list_is_truncated() {
         let whole = LIST.trim_end();
         for length in 0..whole.len() {
             let result = read(&whole[..length]);
             assert!(matches!(result, Err(ListError::Truncated { .. })), "{length}: {result:?}");
         }
         let result = read(r#"{"items":[{},{},{"#);
-        assert_eq!(result.unwrap_err().to_string(), "the list broke off after 2 whole items");
+        assert_eq!(result.unwrap_err().to_string(), "the list ended early, after 2 complete items");
     }
 
     #[test]
-    fn a_status_is_told_apart_from_a_list() {
+    fn a_status_is_not_a_list() {
         let text = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"Expired","code":410}"#;
         assert!(matches!(read(text), Err(ListError::Status(status)) if status.code == 410));
     }
 
     #[test]
-    fn what_is_not_a_list_is_malformed() {
+    fn a_body_without_a_list_is_malformed() {
         for text in [
             "404 page not found",
             "[]",

@@ -1,12 +1,11 @@
-//! A decoder of JSON that knows how long each array is before it decodes it.
+//! A JSON decoder that knows the length of each array before it decodes it.
 //!
-//! `serde_json` does not, so that a `Vec` grows by doubling, from four elements on if they are not large: a pod with one
-//! container status and three volumes has room for four of each. Here each array is counted first, with the fast skipper,
-//! and `Vec` takes what it needs.
-//! `metadata.managedFields` is passed over on the way.
+//! With `serde_json`, a `Vec` grows by doubling, often from four elements: a pod with one container status and three
+//! volumes has room for four of each. Here each array is counted first, with the fast skipper, and the `Vec` gets its
+//! exact size. `metadata.managedFields` is skipped on the way.
 //!
-//! It decodes what it is sure of. [`decode`] leaves everything else to `serde_json`: errors, which it words, and the rare
-//! things that are not worth a second implementation.
+//! It handles common input only. [`decode`] passes the rest to `serde_json`: all errors, for their messages, and rare
+//! constructs.
 
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
@@ -18,19 +17,19 @@ use super::{
     identity::without_managed_fields,
 };
 
-/// So many arrays and objects may stand within one another, as in `serde_json`.
+/// Maximum nesting of arrays and objects, as in `serde_json`.
 const DEPTH: u8 = 127;
 
-/// Counting may look at so many times as many bytes as there are: arrays in arrays are counted more than once.
+/// Maximum bytes read for counting, in multiples of the input: nested arrays are counted repeatedly.
 const BUDGET: usize = 4;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Decodes an object, with or without its `managedFields`; `scratch` is room to work in.
+/// Decodes an object, with or without `managedFields`. `scratch` is a buffer to reuse.
 ///
 /// # Errors
-/// Those of `serde_json`.
+/// The errors of `serde_json`.
 pub(crate) fn decode<'de, S>(
     seed: S,
     object: &'de [u8],
@@ -50,7 +49,7 @@ where
     Ok(value)
 }
 
-/// Decodes what this decoder is sure of.
+/// Decodes common input; fails for all else.
 fn certain<'de, S: DeserializeSeed<'de>>(
     seed: S,
     object: &'de [u8],
@@ -69,7 +68,7 @@ fn certain<'de, S: DeserializeSeed<'de>>(
     if json.peek().is_some() { Err(Unsure) } else { Ok(value) }
 }
 
-/// This is not JSON, not of the type that is wanted, or not worth the trouble.
+/// Invalid JSON, an unexpected type, or a construct that is left to `serde_json`.
 #[derive(Debug)]
 struct Unsure;
 
@@ -94,7 +93,7 @@ struct Json<'de> {
     depth: u8,
     budget: usize,
     keep_managed_fields: bool,
-    /// The value at hand is that of `metadata` at the top.
+    /// Whether the current value is the top-level `metadata`.
     in_metadata: bool,
 }
 
@@ -112,7 +111,7 @@ impl Text<'_> {
     }
 }
 
-/// What a text with escapes says, if they are the usual ones. It says less than it is long.
+/// Unescapes a string with common escapes. The result is shorter than the input.
 fn unescaped(mut text: &str) -> Option<String> {
     let mut unescaped = String::with_capacity(text.len());
     while let Some(at) = memchr::memchr(b'\\', text.as_bytes()) {
@@ -142,7 +141,7 @@ impl<'de> Json<'de> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The next byte that is not white space; it stays.
+    /// The next byte after white space, not consumed.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.byte() {
@@ -164,7 +163,7 @@ impl<'de> Json<'de> {
     }
 
     fn word(&mut self, word: &str) -> Result<(), Unsure> {
-        // What may not follow a word is found by whoever reads on.
+        // The caller finds an invalid byte after the word.
         if self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
             self.at += word.len();
             return Ok(());
@@ -251,7 +250,7 @@ impl<'de> Json<'de> {
         }
     }
 
-    /// How many elements the array has whose bracket was just passed, as far as it takes no wonder to find out.
+    /// Counts the elements of the array after its opening bracket; `None` if invalid or over budget.
     fn count(&mut self) -> Option<usize> {
         let rest = self.text.as_bytes().get(self.at..)?;
         if self.budget == 0 {
@@ -316,7 +315,7 @@ impl<'de> Json<'de> {
     }
 }
 
-/// The high bit of the first byte that is a quote, a backslash or a control character; above it anything.
+/// The high bit of the first byte that is a quote, backslash or control character; higher bits are arbitrary.
 #[inline]
 fn special(word: u64) -> u64 {
     let zero = |word: u64| word.wrapping_sub(ONES) & !word;

@@ -1,6 +1,6 @@
-//! Objects whose type is only known at run time, and objects of which only the metadata is wanted.
+//! Decodes dynamic objects and metadata-only objects.
 //!
-//! kube's own decoding of both goes through `flatten`, which first makes a tree of everything.
+//! kube decodes both with `flatten`, which first builds a tree of the whole object.
 
 use std::{fmt, marker::PhantomData};
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 
 use super::tree::Tree;
 
-/// Decodes an object of this kind with all that it has.
+/// Decodes a whole object of this kind as a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dynamic<'k>(pub(crate) &'k ApiResource);
 
-/// Decodes the metadata of an object of this kind, whatever else is there.
+/// Decodes only the metadata of an object of this kind.
 #[derive(Debug)]
 pub(crate) struct MetadataOnly<'k, K>(pub(crate) &'k ApiResource, pub(crate) PhantomData<K>);
 
@@ -90,7 +90,7 @@ fn types(resource: &ApiResource) -> TypeMeta {
     TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() }
 }
 
-/// Tells keys apart without keeping them.
+/// Distinguishes keys without storing them.
 struct Key;
 
 enum Field {

@@ -1,11 +1,10 @@
-//! Where a JSON value ends: brackets counted outside strings, resumed where the bytes ran out.
+//! Finds the end of a JSON object or array by counting brackets outside strings. Resumable between chunks.
 //!
-//! This only delimits. That brackets match in kind, that strings are UTF-8 and numbers numbers, is for the decoder that the
-//! delimited bytes go to.
+//! It only delimits: the decoder of the bytes checks matching brackets, UTF-8 and numbers.
 
 use super::block::{BLOCK, Masks, parity};
 
-/// A place within an object or array whose end is looked for.
+/// State of a search within an object or array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Skip {
     depth: usize,
@@ -14,8 +13,8 @@ pub(super) struct Skip {
 }
 
 impl Skip {
-    /// Goes on with `bytes`; the first byte ever is the opening bracket. Gives how many of them belong to the value if it
-    /// ends here, `None` if it goes on behind them.
+    /// Continues with `bytes`; the very first byte is the opening bracket. Returns the number of bytes up to the end of
+    /// the value, or `None` if it continues.
     #[inline]
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
         let (blocks, tail) = bytes.as_chunks::<BLOCK>();
@@ -27,14 +26,14 @@ impl Skip {
         if tail.is_empty() {
             return None;
         }
-        // Spaces mean nothing, neither in a string nor outside.
+        // Spaces have no effect, in strings and outside.
         let mut padded = [b' '; BLOCK];
         padded[..tail.len()].copy_from_slice(tail);
         let end = self.block(&padded, tail.len())?;
         Some(blocks.len() * BLOCK + end)
     }
 
-    /// The same for one block, of which `length` bytes count.
+    /// Same for one block with `length` valid bytes.
     #[inline]
     fn block(&mut self, block: &[u8; BLOCK], length: usize) -> Option<usize> {
         let masks = Masks::of(block);
@@ -50,7 +49,7 @@ impl Skip {
             self.depth -= closes;
             return None;
         }
-        // As many brackets close as are open before this block: perhaps the last one is among them.
+        // Enough brackets close in this block to end the value: count one by one.
         let mut opened = open;
         while close != 0 {
             let at = close.trailing_zeros();
@@ -67,7 +66,7 @@ impl Skip {
         None
     }
 
-    /// The bytes that a backslash before them makes plain.
+    /// Mask of the bytes that are escaped by a backslash.
     #[inline]
     fn escapes(&mut self, backslash: u64, length: usize) -> u64 {
         let mut escaped = u64::from(self.escaped);
@@ -86,7 +85,7 @@ impl Skip {
     }
 }
 
-/// The length of the object or array that `bytes` begin with, or `None` if it does not end.
+/// The length of the object or array at the start of `bytes`; `None` if it does not end.
 #[inline]
 pub(super) fn container(bytes: &[u8]) -> Option<usize> {
     Skip::default().advance(bytes)
@@ -98,11 +97,11 @@ mod tests {
 
     use super::*;
 
-    /// One byte after the other.
+    /// The same, byte by byte.
     fn simple(bytes: &[u8]) -> Option<usize> {
         let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
         for (at, byte) in bytes.iter().enumerate() {
-            // Backslashes stand in strings only, where brackets mean nothing with or without one.
+            // Backslashes occur only in strings, where brackets do not count anyway.
             let plain = std::mem::take(&mut escaped);
             match byte {
                 b'\\' if !plain => escaped = true,

@@ -1,14 +1,14 @@
-//! JSON of any shape as a tree, whose arrays are as large as what is in them.
+//! Decodes any JSON as a tree with arrays of exact capacity.
 //!
-//! `serde_json` decodes the same, but lets arrays grow however many elements are announced.
+//! `serde_json` builds the same tree, but ignores the announced length of arrays.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// No more elements than this are believed before they are there.
-const BELIEVED: usize = 1024;
+/// Maximum announced length that is allocated in advance.
+const MAX_RESERVED: usize = 1024;
 
 /// Decodes a tree.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl<'de> Visitor<'de> for Tree {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
-        let mut array = Vec::with_capacity(elements.size_hint().unwrap_or(0).min(BELIEVED));
+        let mut array = Vec::with_capacity(elements.size_hint().unwrap_or(0).min(MAX_RESERVED));
         while let Some(element) = elements.next_element_seed(Tree)? {
             array.push(element);
         }

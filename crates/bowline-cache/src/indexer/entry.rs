@@ -1,4 +1,4 @@
-//! An object in its place: what the trie of objects holds, and how keys and values of indexes are hashed.
+//! Entries of the object trie, and the hashes of keys and index values.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use bowline_machinery::ObjectKey;
 
 use super::trie::Hashed;
 
-/// An object under its key. The hash is kept: it tells most keys apart without looking at them, and is what the indexes
-/// know the object by.
+/// An object under its key. The hash is stored: it distinguishes most keys without a comparison, and indexes refer to
+/// the object by it.
 pub(super) struct Entry<K> {
     pub(super) hash: u64,
     pub(super) key: ObjectKey,
@@ -38,11 +38,11 @@ impl<K> Hashed for Entry<K> {
     }
 }
 
-/// How one indexer hashes.
+/// Hash function of one indexer.
 #[derive(Clone)]
 pub(super) struct Hashing {
     state: HashState,
-    /// The bits of a hash that are kept: with few, tests see what becomes of collisions.
+    /// Bits of a hash that are used. Few bits let tests produce collisions.
     #[cfg(test)]
     kept: u64,
 }
@@ -50,7 +50,7 @@ pub(super) struct Hashing {
 impl Hashing {
     pub(super) fn new() -> Self {
         Self {
-            // Everything that leaves the indexer is sorted.
+            // All results of the indexer are sorted, so the order of hashes is never visible.
             state: HashState::for_lookups(),
             #[cfg(test)]
             kept: u64::MAX,

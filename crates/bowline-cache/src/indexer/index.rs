@@ -1,9 +1,9 @@
-//! One index: which objects a function gives which values. Owns the buckets and the calls of foreign functions; the
-//! objects are the snapshot's, and a bucket knows them only by the hashes of their keys.
+//! One index: the objects per value. Owns the buckets and the calls of index functions. The snapshot holds the objects;
+//! a bucket refers to them by the hashes of their keys.
 //!
-//! Hashes instead of keys or objects: an entry is eight bytes, copying it touches no object, and an object that keeps
-//! its values leaves the index as it is. Should two keys ever have the same 64 bits, their objects share the entry, and
-//! the function is asked which of them is meant.
+//! Hashes, instead of keys or objects, make an entry eight bytes and keep copies cheap. An object that keeps its values
+//! leaves the index unchanged. If two keys have the same 64 bits, their objects share an entry, and the index function
+//! decides between them.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,34 +16,34 @@ use bowline_machinery::ObjectKey;
 use super::entry::{Entry, Hashing};
 use super::trie::{Hashed, Trie};
 
-/// The index that every [`Indexer`](crate::Indexer) has: objects by their namespace. Cluster-scoped objects have no value
-/// in it.
+/// Name of the index that every [`Indexer`](crate::Indexer) has: objects by namespace. Cluster-scoped objects have no
+/// value in it.
 pub const NAMESPACE_INDEX: &str = "namespace";
 
-/// What an index function is: the values of one object.
+/// An index function: the values of one object.
 type Function<K> = Box<dyn Fn(&K) -> Vec<String> + Send + Sync>;
 
-/// Why an index cannot be added or asked.
+/// An index that cannot be added or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// There is an index of this name already.
+    /// The name is taken.
     #[error("index {name:?} exists already: choose another name")]
     Taken {
         /// The name.
         name: String,
     },
-    /// There is no index of this name.
-    #[error("index {name:?} does not exist: add it, or ask one of {}", known.join(", "))]
+    /// The index does not exist.
+    #[error("index {name:?} does not exist: add it with `InformerCache::add_index`, or use one of {}", known.join(", "))]
     Unknown {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
-        /// The names of the indexes that there are, in order.
+        /// The names of the existing indexes, in order.
         known: Vec<String>,
     },
 }
 
-/// One index in one state. A clone shares everything.
+/// One state of an index. A clone shares everything.
 pub(super) struct Index<K> {
     definition: Arc<Definition<K>>,
     buckets: Trie<Bucket>,
@@ -56,7 +56,7 @@ struct Definition<K> {
     has_panicked: AtomicBool,
 }
 
-/// The objects with one value. Never empty.
+/// The objects with one value; never empty.
 #[derive(Clone)]
 struct Bucket {
     hash: u64,
@@ -64,11 +64,11 @@ struct Bucket {
     members: Trie<KeyHash>,
 }
 
-/// The hash of the key of an object; of two, if their hashes are the same.
+/// Hash of an object's key; of two objects, if their hashes are equal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct KeyHash(u64);
 
-/// How the values of an object changed.
+/// Change of an object's values.
 pub(super) struct Difference {
     lost: Vec<String>,
     gained: Vec<String>,
@@ -88,7 +88,7 @@ impl<K> Index<K> {
         Self { definition: Arc::new(definition), buckets: Trie::new() }
     }
 
-    /// The same index, of no objects.
+    /// The same index without objects.
     pub(super) fn emptied(&self) -> Self {
         Self { definition: Arc::clone(&self.definition), buckets: Trie::new() }
     }
@@ -97,19 +97,19 @@ impl<K> Index<K> {
         &self.definition.name
     }
 
-    /// The values that objects have, in order.
+    /// All values with objects, in order.
     pub(super) fn values(&self) -> Vec<String> {
         let mut values: Vec<_> = self.buckets.iter().map(|bucket| bucket.value.to_string()).collect();
         values.sort_unstable();
         values
     }
 
-    /// How many objects have a value, or a few less if keys share their hash.
+    /// The number of objects with a value; slightly less if key hashes are equal.
     pub(super) fn count(&self, hashing: &Hashing, value: &str) -> usize {
         self.bucket(hashing, value).map_or(0, |bucket| bucket.members.len())
     }
 
-    /// The objects with a value, in no order.
+    /// The objects with a value, unordered.
     pub(super) fn find<'a>(
         &self,
         hashing: &Hashing,
@@ -134,10 +134,10 @@ impl<K> Index<K> {
         self.buckets.get(hashing.of_value(value), |bucket| &*bucket.value == value)
     }
 
-    /// What changes in this index when the object of a key does; `None` if nothing.
+    /// The change of this index when an object changes; `None` if there is none.
     pub(super) fn difference(&self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) -> Option<Difference> {
         if self.definition.function.is_none() && old.is_some() && new.is_some() {
-            return None; // The namespace is the key's, which is the same.
+            return None; // The namespace is part of the key.
         }
         let mut lost = old.map(|old| self.values_of(key, old)).unwrap_or_default();
         let mut gained = new.map(|new| self.values_of(key, new)).unwrap_or_default();
@@ -150,7 +150,7 @@ impl<K> Index<K> {
         Some(Difference { lost, gained })
     }
 
-    /// Brings the index up to `objects`, in which the object of `key` has changed.
+    /// Updates the index to `objects`, in which the object of `key` has changed.
     pub(super) fn apply(
         &mut self,
         hashing: &Hashing,
@@ -170,7 +170,7 @@ impl<K> Index<K> {
         }
     }
 
-    /// Enters objects into an index that is empty, all at once: one by one each would copy a part of what is there.
+    /// Fills an empty index at once: adding objects one by one would copy nodes for each.
     pub(super) fn fill<'a>(&mut self, hashing: &Hashing, entries: impl Iterator<Item = &'a Entry<K>>)
     where
         K: 'a,
@@ -230,8 +230,7 @@ impl<K> Index<K> {
         let Some(function) = &self.definition.function else {
             return key.namespace().map(str::to_owned).into_iter().collect();
         };
-        // Nothing that is seen after a panic was changed by the function: it has a shared reference, and what it can
-        // change through that is its own to keep in order.
+        // Unwind safe: the function has only a shared reference, and any interior state is its own.
         if let Ok(mut values) = catch_unwind(AssertUnwindSafe(|| function(object))) {
             values.sort_unstable();
             return values;

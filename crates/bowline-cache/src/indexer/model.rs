@@ -1,5 +1,5 @@
-//! What an indexer is, said as simply as possible: an ordered map, and functions applied to all of it on every question.
-//! proptest holds the indexer against it, with good hashes and with bad ones.
+//! A simple model of an indexer: an ordered map, with the index functions applied to all of it for each read. proptest
+//! compares the indexer with it, with good and with bad hashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,21 +18,21 @@ const NAMES: usize = 24;
 const VALUES: [&str; 4] = ["v0", "v1", "v2", "v3"];
 const INDEXES: [&str; 2] = ["first", "second"];
 
-/// What is done to the indexer and to its model.
+/// A step for the indexer and its model.
 #[derive(Clone, Debug)]
 enum Step {
     Put(Given),
     Delete(ObjectKey),
     Batch(Vec<(Given, bool)>),
     Replace(Vec<Given>),
-    /// Deletes all objects but those with the numbers, counted in order.
+    /// Deletes all objects except those at these positions.
     DeleteAllBut(Vec<usize>),
     AddIndex(usize),
     Version(u8),
     Snapshot,
 }
 
-/// An object: in each index it has the values whose bits are set.
+/// An object. Its values in each index are given by the set bits.
 #[derive(Clone, Debug)]
 struct Given {
     key: ObjectKey,
@@ -53,7 +53,7 @@ impl Given {
         object.metadata.name = Some(self.key.name().to_owned());
         object.metadata.namespace = self.key.namespace().map(str::to_owned);
         object.metadata.resource_version = Some(self.stamp.to_string());
-        // Without labels at all now and then: no map is not an empty map.
+        // Sometimes without labels: no map is not an empty map.
         if self.values[0] != 0 {
             object.metadata.labels = Some(BTreeMap::from([("first".to_owned(), self.values[0].to_string())]));
         }
@@ -67,7 +67,7 @@ impl Given {
     }
 }
 
-/// The index function; gives values twice and out of order.
+/// The index function; returns values twice and out of order.
 fn values(index: usize, object: &ConfigMap) -> Vec<String> {
     let bits: u8 = object.data.as_ref().map_or(0, |data| data[INDEXES[index]].parse().unwrap_or_default());
     let once =
@@ -104,7 +104,7 @@ impl Model {
         self.objects.insert(given.key.clone(), given)
     }
 
-    /// Everything that can be asked.
+    /// Compares all reads.
     fn check(&self, snapshot: &Snapshot<ConfigMap>) {
         let all: Vec<_> = self.objects.values().collect();
         check_list(&all, &snapshot.list());

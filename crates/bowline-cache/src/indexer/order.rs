@@ -1,4 +1,7 @@
-//! The order of lists: by namespace, then by name. Owns how it is come by without comparing keys by the hundred thousand.
+//! The order of lists: by namespace, then by name. Owns a sort that avoids most comparisons of keys.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 use bowline_clock::{HashMap, HashState};
 
@@ -26,8 +29,49 @@ pub(super) fn sorted<K>(mut entries: Vec<&Entry<K>>) -> Vec<&Entry<K>> {
     sorted
 }
 
-/// Names are compared by the eight bytes after what all begin with, as one number, and themselves only where these are the
-/// same: a number is at hand, a name is wherever its entry is.
+/// The first `limit` entries in the order of keys. It holds no more than that many at once, and sorts only those.
+pub(super) fn first<'a, K>(entries: impl Iterator<Item = &'a Entry<K>>, limit: usize) -> Vec<&'a Entry<K>> {
+    if limit == 0 {
+        return Vec::new();
+    }
+    let mut kept = BinaryHeap::new();
+    for entry in entries {
+        if kept.len() < limit {
+            kept.push(ByKey(entry));
+        } else if let Some(mut last) = kept.peek_mut()
+            && entry.key < last.0.key
+        {
+            *last = ByKey(entry);
+        }
+    }
+    sorted(kept.into_iter().map(|entry| entry.0).collect())
+}
+
+/// An entry, ordered by its key.
+struct ByKey<'a, K>(&'a Entry<K>);
+
+impl<K> Ord for ByKey<'_, K> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key.cmp(&other.0.key)
+    }
+}
+
+impl<K> PartialOrd for ByKey<'_, K> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<K> PartialEq for ByKey<'_, K> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<K> Eq for ByKey<'_, K> {}
+
+/// Compares the eight bytes after the common prefix as one number, and the names only if these are equal. The number is
+/// local, while a name is a memory access away.
 fn sort_by_name<K>(entries: &mut [&Entry<K>]) {
     let common = common(entries);
     let mut heads: Vec<_> = entries.iter().map(|entry| (head_of(entry.key.name(), common), *entry)).collect();
@@ -43,7 +87,7 @@ fn namespace<K>(entry: &Entry<K>) -> &str {
     entry.key.namespace().unwrap_or_default()
 }
 
-/// How many bytes all names begin with.
+/// Length of the common prefix of all names.
 fn common<K>(entries: &[&Entry<K>]) -> usize {
     let Some(first) = entries.first() else { return 0 };
     let first = first.key.name().as_bytes();
@@ -56,7 +100,8 @@ fn common<K>(entries: &[&Entry<K>]) -> usize {
     })
 }
 
-/// The eight bytes behind the first ones, as a number that is ordered as they are, up to a shorter one that ends in zeros.
+/// The eight bytes after the common prefix, as a number with the same order. A shorter name is padded with zeros, so
+/// that ties are possible.
 fn head_of(name: &str, common: usize) -> u64 {
     let bytes = &name.as_bytes()[common..];
     if let Some(head) = bytes.first_chunk() {
@@ -92,6 +137,24 @@ mod tests {
             let found: Vec<_> = sorted(entries.iter().collect()).into_iter().map(|entry| &entry.key).collect();
             let mut expected: Vec<_> = entries.iter().map(|entry| &entry.key).collect();
             expected.sort();
+            prop_assert_eq!(found, expected);
+        }
+
+        #[test]
+        fn the_first_entries_are_the_start_of_all(
+            parts in vec(("[ab]{0,2}", "[a-c]{0,4}"), 0..60),
+            limit in 0..70_usize,
+        ) {
+            let entry = |(namespace, name): &(String, String)| Entry {
+                hash: 0,
+                key: ObjectKey::new(namespace, name),
+                object: Arc::new(()),
+            };
+            let entries: Vec<_> = parts.iter().map(entry).collect();
+            let found: Vec<_> = first(entries.iter(), limit).into_iter().map(|entry| &entry.key).collect();
+            let mut expected: Vec<_> = entries.iter().map(|entry| &entry.key).collect();
+            expected.sort();
+            expected.truncate(limit);
             prop_assert_eq!(found, expected);
         }
     }

@@ -1,8 +1,9 @@
-//! One state of an indexer: objects, indexes and the collection's version of one moment. Owns all ways of reading it and
-//! the changes that lead to the next; when a state becomes visible is the indexer's.
+//! One state of an indexer: objects, indexes and the collection's version. Owns the reads and the changes of a state;
+//! the indexer owns its visibility.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ptr;
 use std::sync::Arc;
 
 use bowline_machinery::{LabelSelector, ObjectKey};
@@ -10,18 +11,17 @@ use bowline_machinery::{LabelSelector, ObjectKey};
 use super::Change;
 use super::entry::{Entry, Hashing};
 use super::index::{Index, IndexError, NAMESPACE_INDEX};
-use super::order::sorted;
+use super::order::{first, sorted};
 use super::trie::Trie;
 
-/// An [`Indexer`](crate::Indexer) as it was at one moment, for several reads that have to agree.
+/// The state of an [`Indexer`](crate::Indexer) at one moment, for consistent reads.
 ///
-/// Taking and cloning one costs as much as cloning a few `Arc`s. It stays as it is whatever is written, and keeps the
-/// objects it has in memory: hold it for the length of a computation. Its methods are the reading half of the indexer's,
-/// with the same contracts.
+/// Creating and cloning one costs as much as cloning a few `Arc`s. It never changes, and keeps its objects in memory:
+/// hold it only for one computation. Its methods are the read methods of the indexer, with the same contracts.
 pub struct Snapshot<K> {
     hashing: Hashing,
     objects: Trie<Entry<K>>,
-    /// The one by namespace is the first.
+    /// The first one is the index by namespace.
     indexes: Arc<Vec<Index<K>>>,
     resource_version: Option<Arc<str>>,
 }
@@ -42,14 +42,14 @@ impl<K> Snapshot<K> {
         self.get_in(key.namespace().unwrap_or_default(), key.name())
     }
 
-    /// The object with a name in a namespace, which is empty for what is cluster-scoped.
+    /// The object with a name in a namespace; the namespace is empty for cluster-scoped objects.
     #[must_use]
     pub fn get_in(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
         let hash = self.hashing.of_parts(namespace, name);
         self.objects.get(hash, |entry| entry.is(namespace, name)).map(|entry| Arc::clone(&entry.object))
     }
 
-    /// The objects with these names in namespaces, as by [`get_in`](Self::get_in): quicker than one by one.
+    /// The objects with these namespaces and names. Faster than one by one.
     pub(crate) fn get_all_in(&self, keys: &[(&str, &str)]) -> Vec<Option<&Arc<K>>> {
         let hashes: Vec<_> =
             keys.iter().map(|(namespace, name)| self.hashing.of_parts(namespace, name)).collect();
@@ -67,25 +67,69 @@ impl<K> Snapshot<K> {
         objects(self.objects.iter().collect())
     }
 
-    /// The objects in a namespace, ordered by key; in an empty one are those that are cluster-scoped.
+    /// The objects in a namespace, ordered by key; the empty namespace has the cluster-scoped ones.
     #[must_use]
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
         objects(self.find_in(namespace))
     }
 
-    /// The objects whose labels a selector picks, in one namespace or in all, ordered by key.
+    /// The objects with matching labels, in one namespace or in all, ordered by key.
     #[must_use]
     pub fn list_matching(&self, namespace: Option<&str>, selector: &LabelSelector) -> Vec<Arc<K>>
     where
         K: kube::Resource,
     {
-        let matches = |entry: &&Entry<K>| match &entry.object.meta().labels {
-            Some(labels) => selector.matches(labels),
-            None => selector.matches(&BTreeMap::new()),
-        };
         objects(match namespace {
-            Some(namespace) => self.find_in(namespace).into_iter().filter(matches).collect(),
-            None => self.objects.iter().filter(matches).collect(),
+            Some(namespace) => {
+                self.find_in(namespace).into_iter().filter(|entry| matches(entry, selector)).collect()
+            }
+            None => self.objects.iter().filter(|entry| matches(entry, selector)).collect(),
+        })
+    }
+
+    /// The first `limit` objects in the order of keys, of those in a namespace (or all) that a label selector picks and to
+    /// which each index gives its value. No more than `limit` entries are sorted.
+    ///
+    /// # Errors
+    /// If there is no index of one of the names.
+    pub(crate) fn select(
+        &self,
+        namespace: Option<&str>,
+        selector: &LabelSelector,
+        indexes: &[(String, String)],
+        limit: Option<usize>,
+    ) -> Result<Vec<Arc<K>>, IndexError>
+    where
+        K: kube::Resource,
+    {
+        let Some(((name, value), others)) = indexes.split_first() else {
+            return Ok(match (limit, namespace) {
+                (None, _) => self.list_matching(namespace, selector),
+                (Some(limit), Some(namespace)) => {
+                    let found = self.find_in(namespace).into_iter();
+                    shared(first(found.filter(|entry| matches(entry, selector)), limit))
+                }
+                (Some(limit), None) => {
+                    shared(first(self.objects.iter().filter(|entry| matches(entry, selector)), limit))
+                }
+            });
+        };
+        let found = self.find(name, value)?;
+        let mut sets = Vec::with_capacity(others.len());
+        for (name, value) in others {
+            // Entries are compared by address: all of them are in this state's trie. The order of addresses stays here.
+            let mut set: Vec<_> = self.find(name, value)?.into_iter().map(ptr::from_ref).collect();
+            set.sort_unstable();
+            sets.push(set);
+        }
+        let found = found.into_iter().filter(|entry| {
+            namespace.is_none_or(|namespace| entry.key.namespace() == Some(namespace))
+                && matches(entry, selector)
+                && sets.iter().all(|set| set.binary_search(&ptr::from_ref(*entry)).is_ok())
+        });
+        Ok(match limit {
+            Some(limit) => shared(first(found, limit)),
+            None => objects(found.collect()),
         })
     }
 
@@ -97,7 +141,7 @@ impl<K> Snapshot<K> {
         keys.into_iter().cloned().collect()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.objects.len()
@@ -109,26 +153,26 @@ impl<K> Snapshot<K> {
         self.objects.is_empty()
     }
 
-    /// The objects that an index gives a value, ordered by key.
+    /// The objects with a value in an index, ordered by key.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// [`IndexError::Unknown`] if the index does not exist.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<K>>, IndexError> {
         self.find(name, value).map(objects)
     }
 
-    /// The keys of the objects that an index gives a value, in order.
+    /// The keys of the objects with a value in an index, in order.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// [`IndexError::Unknown`] if the index does not exist.
     pub fn index_keys(&self, name: &str, value: &str) -> Result<Vec<ObjectKey>, IndexError> {
         self.find(name, value).map(keys)
     }
 
-    /// The values that an index gives at least one object, in order.
+    /// The values of an index that have at least one object, in order.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// [`IndexError::Unknown`] if the index does not exist.
     pub fn index_values(&self, name: &str) -> Result<Vec<String>, IndexError> {
         self.index(name).map(Index::values)
     }
@@ -141,18 +185,18 @@ impl<K> Snapshot<K> {
         names
     }
 
-    /// The version of the collection that was last seen, if one was.
+    /// The version of the collection, if it was set.
     #[must_use]
     pub fn resource_version(&self) -> Option<String> {
         self.resource_version.as_deref().map(str::to_owned)
     }
 
-    /// Whether it has the very objects that another one has, and nothing has changed in between.
+    /// Whether both have the same objects, without a change in between.
     pub(crate) fn has_objects_of(&self, other: &Self) -> bool {
         self.objects.is(&other.objects)
     }
 
-    /// All objects, in an order that differs from run to run and may not become visible.
+    /// All objects. The order differs from run to run and must not become visible.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<K>)> {
         self.objects.iter().map(|entry| (&entry.key, &entry.object))
     }
@@ -170,7 +214,7 @@ impl<K> Snapshot<K> {
     }
 
     fn find_in(&self, namespace: &str) -> Vec<&Entry<K>> {
-        // A walk through everything is cheaper than looking up one object in eight.
+        // A full scan is cheaper than looking up one object in eight.
         let index = &self.indexes[0];
         if namespace.is_empty() || index.count(&self.hashing, namespace) > self.len() / 8 {
             let is_in = |entry: &&Entry<K>| entry.key.namespace().unwrap_or_default() == namespace;
@@ -192,7 +236,7 @@ impl<K> Snapshot<K> {
         Ok(())
     }
 
-    /// Makes one change, and returns the object that the key had before.
+    /// Applies one change. Returns the previous object of the key.
     pub(crate) fn apply(&mut self, change: Change<K>) -> Option<Arc<K>> {
         match change {
             Change::Put(key, object) => {
@@ -212,7 +256,7 @@ impl<K> Snapshot<K> {
         }
     }
 
-    /// Puts these objects in the place of all there are; of two with one key, the later.
+    /// Replaces all objects; if two have the same key, the later one counts.
     pub(super) fn replace(&mut self, objects: impl Iterator<Item = (ObjectKey, Arc<K>)>) {
         let objects: Vec<_> = objects.collect();
         if let Some(entries) = self.distinct(&objects) {
@@ -227,7 +271,7 @@ impl<K> Snapshot<K> {
         self.fill_indexes();
     }
 
-    /// Puts objects into a state that has none, all at once. Whether that was done: not if two have the same key.
+    /// Fills an empty state at once. Returns false, without a change, if two objects have the same key.
     pub(crate) fn fill(&mut self, objects: &[(ObjectKey, Arc<K>)]) -> bool {
         debug_assert!(self.is_empty(), "what is there would be forgotten");
         let Some(entries) = self.distinct(objects) else { return false };
@@ -236,7 +280,7 @@ impl<K> Snapshot<K> {
         true
     }
 
-    /// The entries of objects, unless two have the same key.
+    /// The entries of the objects; `None` if two have the same key.
     fn distinct(&self, objects: &[(ObjectKey, Arc<K>)]) -> Option<Vec<Entry<K>>> {
         let entry = |(key, object): &(ObjectKey, Arc<K>)| Entry {
             hash: self.hashing.of_key(key),
@@ -246,7 +290,7 @@ impl<K> Snapshot<K> {
         let entries: Vec<_> = objects.iter().map(entry).collect();
         let mut hashes: Vec<_> = entries.iter().map(|entry| entry.hash).collect();
         hashes.sort_unstable();
-        // Two keys with the same hash are as rare as they are allowed to be: whoever puts them in one by one sees.
+        // Different keys with equal hashes are rare; the caller's slow path handles them.
         hashes.is_sorted_by(|one, other| one < other).then_some(entries)
     }
 
@@ -269,7 +313,19 @@ impl<K> Snapshot<K> {
 }
 
 fn objects<K>(entries: Vec<&Entry<K>>) -> Vec<Arc<K>> {
-    sorted(entries).into_iter().map(|entry| Arc::clone(&entry.object)).collect()
+    shared(sorted(entries))
+}
+
+fn shared<K>(entries: Vec<&Entry<K>>) -> Vec<Arc<K>> {
+    entries.into_iter().map(|entry| Arc::clone(&entry.object)).collect()
+}
+
+fn matches<K: kube::Resource>(entry: &Entry<K>, selector: &LabelSelector) -> bool {
+    match &entry.object.meta().labels {
+        _ if selector.is_everything() => true,
+        Some(labels) => selector.matches(labels),
+        None => selector.matches(&BTreeMap::new()),
+    }
 }
 
 fn keys<K>(entries: Vec<&Entry<K>>) -> Vec<ObjectKey> {

@@ -1,4 +1,4 @@
-//! Single claims about the indexer, and what its readers see while it is written to.
+//! Tests of single properties of the indexer, and of its readers during writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ fn names(objects: &[Arc<ConfigMap>]) -> Vec<String> {
 }
 
 #[test]
-fn an_index_that_is_added_late_has_what_was_there_before() {
+fn a_late_index_has_the_existing_objects() {
     let indexer = Indexer::new();
     indexer.add(object("a", "x", "web"));
     indexer.add_index("app", app).unwrap();
@@ -55,6 +55,27 @@ fn prefetching_leaves_everything_as_it_is() {
 }
 
 #[test]
+fn changes_make_another_indexer_and_leave_the_first_as_it_is() {
+    let indexer = Indexer::new();
+    indexer.add_index("app", app).unwrap();
+    for name in ["x", "y"] {
+        indexer.add(object("a", name, "web"));
+    }
+    let key = |name| ObjectKey::new("a", name);
+    let changes = [
+        (key("w"), Some(Arc::new(object("a", "w", "web")))),
+        (key("x"), Some(Arc::new(object("a", "x", "db")))),
+        (key("y"), None),
+        (key("z"), None),
+    ];
+    let changed = indexer.with_changes(changes);
+    assert_eq!(names(&changed.list()), ["w", "x"]);
+    assert_eq!(names(&changed.by_index("app", "web").unwrap()), ["w"]);
+    assert_eq!(names(&changed.by_index("app", "db").unwrap()), ["x"]);
+    assert_eq!(names(&indexer.by_index("app", "web").unwrap()), ["x", "y"]);
+}
+
+#[test]
 fn a_taken_name_is_an_error_and_the_index_stays() {
     let indexer = Indexer::new();
     indexer.add(object("a", "x", "web"));
@@ -71,7 +92,10 @@ fn an_unknown_index_is_an_error_that_lists_the_known_ones() {
     let indexer = Indexer::<ConfigMap>::new();
     indexer.add_index("app", app).unwrap();
     let error = indexer.by_index("node", "x").unwrap_err();
-    assert_eq!(error.to_string(), "index \"node\" does not exist: add it, or ask one of app, namespace");
+    assert_eq!(
+        error.to_string(),
+        "index \"node\" does not exist: add it with `InformerCache::add_index`, or use one of app, namespace"
+    );
     assert_eq!(indexer.index_keys("node", "x").unwrap_err(), error);
     assert_eq!(indexer.index_values("node").unwrap_err(), error);
 }
@@ -123,12 +147,12 @@ fn an_index_function_that_panics_costs_only_its_value() {
 }
 
 #[test]
-fn a_batch_whose_iterator_panics_changes_nothing_and_blocks_nobody() {
+fn a_batch_whose_iterator_panics_changes_nothing_and_blocks_no_writer() {
     let indexer = Arc::new(Indexer::new());
     let writer = Arc::clone(&indexer);
     let batch = (0..3).map(|number| {
         assert!(number < 2, "an iterator that panics, on purpose");
-        Change::Put(ObjectKey::cluster("x"), Arc::new(object("", "x", "web")))
+        Change::Put(ObjectKey::cluster_scoped("x"), Arc::new(object("", "x", "web")))
     });
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| writer.apply(batch)));
     assert!(result.is_err());
@@ -161,7 +185,7 @@ fn an_object_that_keeps_its_values_is_found_in_its_new_state() {
     assert_eq!(found[0].metadata.resource_version.as_deref(), Some("2"));
 }
 
-/// Each batch moves all objects from one value to the next: whoever sees two values has seen half a batch.
+/// Each batch moves all objects to the next value, so a reader with two values has seen half a batch.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "readers and writers meet on threads")]
 fn readers_see_only_what_was_published() {
@@ -225,7 +249,7 @@ fn a_writer_waits_for_the_one_before_it_and_nothing_is_lost() {
                 begins.store(true, Ordering::Relaxed);
                 indexer.add(object("", "y", "web"));
             });
-            // In the middle of the batch, the other writer gets every chance to come between.
+            // The other writer gets every chance to interfere in the middle of the batch.
             let mut chances = 0;
             while chances < 1000 && !writer.is_finished() {
                 chances += usize::from(has_begun.load(Ordering::Relaxed));
@@ -233,14 +257,14 @@ fn a_writer_waits_for_the_one_before_it_and_nothing_is_lost() {
             }
             second = Some(writer);
         }
-        Change::Put(ObjectKey::cluster(name), Arc::new(object("", name, "web")))
+        Change::Put(ObjectKey::cluster_scoped(name), Arc::new(object("", name, "web")))
     });
     indexer.apply(batch);
     second.unwrap().join().unwrap();
     assert_eq!(names(&indexer.list()), ["w", "x", "y"]);
 }
 
-/// Counts the errors that are logged.
+/// Counts the errors in the log.
 struct Errors(Arc<AtomicUsize>);
 
 impl Subscriber for Errors {

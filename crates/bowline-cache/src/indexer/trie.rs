@@ -1,5 +1,5 @@
-//! A persistent hash trie: a set whose copies are cheap and share what they have in common. Owns where entries stand and
-//! what is copied by a change; what an entry is, and which of several entries with one hash is meant, is its user's.
+//! A persistent hash trie: a set with cheap copies that share their common parts. Owns the position of entries and the
+//! copies made by a change. The user defines entries, and chooses between entries with equal hashes.
 
 use std::array;
 use std::iter::once;
@@ -7,32 +7,32 @@ use std::mem;
 use std::slice;
 use std::sync::Arc;
 
-/// What a [`Trie`] holds.
+/// An entry of a [`Trie`].
 pub(super) trait Hashed: Clone {
-    /// How many entries stand side by side before they are spread over a branch: more make the trie smaller and changes
-    /// more expensive, because a change copies one leaf.
+    /// Maximum entries of a leaf. A larger number makes the trie smaller and changes more expensive, because a change
+    /// copies one leaf.
     const LEAF: usize;
 
-    /// Where the entry stands. It never changes.
+    /// The hash of the entry; constant.
     fn hash(&self) -> u64;
 }
 
-/// Bits of the hash that a branch looks at, from the lowest up. A change copies one branch on each level and so counts
-/// up the references of `WIDTH` children on each: narrow branches make cheap changes, wide ones a low trie.
+/// Bits of the hash per level, from the lowest up. A change copies one branch per level with `WIDTH` references: narrow
+/// branches make changes cheap, wide ones make the trie flat.
 const BITS: u32 = 3;
 const WIDTH: usize = 1 << BITS;
 
-/// A set of entries by their hash, any number of which may have the same.
+/// A set of entries by hash. Any number of entries may have the same hash.
 ///
-/// A clone costs as much as one of an `Arc`. A change copies the way from the root to one leaf, except for nodes that no
-/// clone shares, which are changed in place: after the first change to a clone, others nearby cost less.
+/// A clone costs as much as one of an `Arc`. A change copies the path from the root to one leaf. Nodes that no clone
+/// shares are changed in place, so later changes nearby cost less.
 #[derive(Clone)]
 pub(super) struct Trie<E> {
     root: Node<E>,
     len: usize,
 }
 
-/// Leaves are as low as their number of entries asks for; the children of a branch may be empty leaves.
+/// The depth of a leaf depends on the number of entries. Children of a branch may be empty leaves.
 #[derive(Clone)]
 enum Node<E> {
     Leaf(Arc<[E]>),
@@ -44,7 +44,7 @@ impl<E: Hashed> Trie<E> {
         Self { root: Node::Leaf(Arc::default()), len: 0 }
     }
 
-    /// Of entries no two of which are the same one.
+    /// Builds a trie from distinct entries.
     pub(super) fn of_distinct(entries: Vec<E>) -> Self {
         let len = entries.len();
         Self { root: Node::build(entries, 0), len }
@@ -58,7 +58,7 @@ impl<E: Hashed> Trie<E> {
         self.len == 0
     }
 
-    /// Whether this is the other one, or a clone of it that nobody has changed since.
+    /// Whether both are clones without a change in between.
     pub(super) fn is(&self, other: &Self) -> bool {
         match (&self.root, &other.root) {
             (Node::Leaf(one), Node::Leaf(other)) => Arc::ptr_eq(one, other),
@@ -81,9 +81,9 @@ impl<E: Hashed> Trie<E> {
         leaf.iter().filter(move |entry| entry.hash() == hash)
     }
 
-    /// For each hash, the leaf where entries with it would be.
+    /// For each hash, the leaf that holds its entries.
     ///
-    /// Looking up one waits for memory on each level; here all wait together.
+    /// A lookup waits for memory on each level; here the waits of all hashes overlap.
     pub(super) fn leaves(&self, hashes: &[u64]) -> Vec<&[E]> {
         let mut ways: Vec<_> = hashes.iter().map(|hash| (&self.root, *hash)).collect();
         let mut is_moving = true;
@@ -99,15 +99,15 @@ impl<E: Hashed> Trie<E> {
         ways.into_iter().map(|(node, _)| node.entries()).collect()
     }
 
-    /// The one with this hash for which `is_it` holds.
+    /// The entry with this hash that satisfies `is_it`.
     #[inline]
     pub(super) fn get(&self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<&E> {
         self.at(hash).find(|entry| is_it(entry))
     }
 
-    /// The same, to be changed in ways that leave its hash as it is.
+    /// Same as [`get`](Self::get), mutable. The change must keep the hash.
     pub(super) fn get_mut(&mut self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<&mut E> {
-        // Looking first: a way is not copied for nothing.
+        // Look up first, to avoid needless copies of the path.
         self.get(hash, &is_it)?;
         let (mut node, mut rest) = (&mut self.root, hash);
         loop {
@@ -122,7 +122,7 @@ impl<E: Hashed> Trie<E> {
         }
     }
 
-    /// Puts an entry in, in the place of the one with its hash for which `is_it` holds, which is returned.
+    /// Inserts an entry. Replaces and returns the one with its hash that satisfies `is_it`.
     pub(super) fn insert(&mut self, entry: E, is_it: impl Fn(&E) -> bool) -> Option<E> {
         let hash = entry.hash();
         let (mut node, mut depth) = (&mut self.root, 0);
@@ -149,23 +149,23 @@ impl<E: Hashed> Trie<E> {
         }
     }
 
-    /// Takes out the entry with this hash for which `is_it` holds.
+    /// Removes the entry with this hash that satisfies `is_it`.
     pub(super) fn remove(&mut self, hash: u64, is_it: impl Fn(&E) -> bool) -> Option<E> {
-        // Looking first: a way is not copied for nothing.
+        // Look up first, to avoid needless copies of the path.
         self.get(hash, &is_it)?;
         let removed = self.root.remove(hash, 0, &is_it);
         self.len -= usize::from(removed.is_some());
         removed
     }
 
-    /// All entries, in no order.
+    /// All entries, unordered.
     pub(super) fn iter(&self) -> Iter<'_, E> {
         Iter { above: Vec::new(), nodes: slice::from_ref(&self.root).iter(), leaf: [].iter() }
     }
 }
 
 impl<E: Hashed> Node<E> {
-    /// The node at a depth that holds these entries.
+    /// Builds the node at a depth with these entries.
     fn build(entries: Vec<E>, depth: u32) -> Self {
         if entries.len() <= E::LEAF || is_lowest(depth) {
             return Self::Leaf(entries.into());
@@ -177,7 +177,7 @@ impl<E: Hashed> Node<E> {
         Self::Branch(Arc::new(slots.map(|entries| Self::build(entries, depth + 1))))
     }
 
-    /// Those of a leaf.
+    /// The entries of a leaf.
     fn entries(&self) -> &[E] {
         match self {
             Self::Leaf(entries) => entries,
@@ -204,8 +204,8 @@ impl<E: Hashed> Node<E> {
         }
     }
 
-    /// The leaf instead of a branch whose children are leaves with little in them; half of what a leaf can hold, so that
-    /// an entry that comes and goes does not build and join a branch each time.
+    /// The leaf to replace a branch with few entries in leaves. The threshold is half of a full leaf, so that an entry
+    /// that comes and goes does not split and join each time.
     fn joined(children: &[Self; WIDTH]) -> Option<Self> {
         let mut total = 0;
         for child in children {
@@ -227,7 +227,7 @@ impl<E: Hashed> Node<E> {
     }
 }
 
-/// Which child of a branch, by what of the hash the branches above have not looked at.
+/// Index of the child, by the lowest bits that are left.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are what is wanted")]
 fn slot(rest: u64) -> usize {
@@ -238,7 +238,7 @@ fn slot_at(hash: u64, depth: u32) -> usize {
     slot(hash >> (depth * BITS))
 }
 
-/// Whether a node at this depth has no bits left to tell entries apart by, so that it is a leaf whatever it holds.
+/// Whether all bits of the hash are used at this depth, so that the node must be a leaf.
 fn is_lowest(depth: u32) -> bool {
     depth * BITS >= u64::BITS
 }
@@ -247,9 +247,9 @@ fn place<E: Hashed>(entries: &[E], hash: u64, is_it: impl Fn(&E) -> bool) -> Opt
     entries.iter().position(|entry| entry.hash() == hash && is_it(entry))
 }
 
-/// The entries of a [`Trie`], in no order.
+/// Iterator over the entries of a [`Trie`], unordered.
 pub(super) struct Iter<'a, E> {
-    /// What is left of the nodes above.
+    /// Remaining nodes of the levels above.
     above: Vec<slice::Iter<'a, Node<E>>>,
     nodes: slice::Iter<'a, Node<E>>,
     leaf: slice::Iter<'a, E>,
@@ -372,12 +372,12 @@ mod tests {
         let first = before.iter().next().cloned();
         let first = first.unwrap();
         trie.remove(first.0, |other| other.1 == first.1);
-        // Those of the leaf that was copied are in both, one entry of which this test holds too.
+        // The entries of the copied leaf are in both tries; this test holds one of them too.
         assert!(shared(&before) <= Pair::LEAF, "{} entries were copied", shared(&before));
     }
 
     #[test]
-    fn what_nobody_shares_is_changed_in_place() {
+    fn unshared_nodes_are_changed_in_place() {
         let mut trie = filled(1000);
         let place = |trie: &Trie<Pair>| trie.iter().next().map(std::ptr::from_ref);
         let before = place(&trie);

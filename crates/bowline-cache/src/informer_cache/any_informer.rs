@@ -1,16 +1,16 @@
-//! An informer of whatever objects, as a cache holds it.
+//! An informer without its object type, as a cache holds it.
 
 use std::any::Any;
 use std::pin::Pin;
 
 use kube::Resource;
 
-use crate::shared_informer::{InformerStatus, NotSynced, SharedInformer, Stats};
+use crate::shared_informer::{InformerStats, InformerStatus, NotSynced, SharedInformer};
 
 /// A future that an [`AnyInformer`] returns.
 pub(super) type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// An informer, whatever its objects are.
+/// An informer without its object type.
 pub(super) trait AnyInformer: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn name(&self) -> String;
@@ -19,7 +19,7 @@ pub(super) trait AnyInformer: Send + Sync {
     fn has_synced(&self) -> bool;
     fn synced(&self) -> Boxed<'_>;
     fn not_synced(&self) -> Vec<NotSynced>;
-    fn stats(&self) -> Stats;
+    fn stats(&self) -> InformerStats;
     fn status(&self) -> InformerStatus;
 }
 
@@ -45,14 +45,14 @@ impl<K: Resource + Send + Sync + 'static> AnyInformer for SharedInformer<K> {
     }
 
     fn synced(&self) -> Boxed<'_> {
-        Box::pin(self.synced())
+        Box::pin(self.wait_synced())
     }
 
     fn not_synced(&self) -> Vec<NotSynced> {
         self.not_synced()
     }
 
-    fn stats(&self) -> Stats {
+    fn stats(&self) -> InformerStats {
         self.stats()
     }
 

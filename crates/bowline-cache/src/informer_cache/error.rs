@@ -1,98 +1,98 @@
-//! Why a cache cannot answer, in words that say what to do about it.
+//! Errors of a cache, each with a remedy.
 
 use crate::indexer::IndexError;
 use crate::namespaces::Namespaces;
 use crate::shared_informer::{InformerError, SyncError};
 
-/// Why a cache cannot answer.
+/// A read or request that a cache cannot answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// Nobody started the cache, or it was stopped, so that waiting for it might never end.
+    /// The cache was not started or has been stopped, so a wait might never end.
     #[error("the cache is not started, so {kind} cannot be read: call `start` first")]
     NotStarted {
-        /// What was to be read.
+        /// The kind of the read.
         kind: String,
     },
-    /// There is no informer, and none may be made.
-    #[error(
-        "there is no informer of {kind}, and the cache was told to fail then: ask for one with `get_informer` first"
-    )]
+    /// There is no informer, and reads may not create one.
+    #[error("there is no informer of {kind}, and the cache is set to fail then: call `get_informer` first")]
     NoInformer {
-        /// What was to be read.
+        /// The kind of the read.
         kind: String,
     },
-    /// What was asked for is outside what is cached.
-    #[error("{kind} in namespace {namespace} is not cached: the cache has {cached}")]
+    /// The namespace is outside those that the options name for the kind. A retry does not help.
+    #[error(
+        "{kind} in namespace {namespace} is not cached: the cache has {cached}; cache that namespace too, or read it live"
+    )]
     NotCached {
-        /// What was to be read.
+        /// The kind of the read.
         kind: String,
-        /// Where.
+        /// The namespace of the read.
         namespace: String,
-        /// What is cached of it.
+        /// The cached namespaces.
         cached: String,
     },
-    /// The objects of the kind are in namespaces, and the key names none.
-    #[error("{kind} {name} cannot be looked for without a namespace: objects of this kind are in namespaces")]
+    /// The key has no namespace, but the kind is namespaced.
+    #[error("{kind} {name} cannot be read without a namespace: the kind is namespaced")]
     NoNamespace {
-        /// What was to be read.
+        /// The kind of the read.
         kind: String,
         /// The name in the key.
         name: String,
     },
-    /// Fields were asked for, which only a server knows.
+    /// The query has a field selector, which only an API server evaluates.
     #[error(
-        "{kind} cannot be listed from the cache by fields ({fields}): add an index with `add_index`, or ask the server"
+        "{kind} is read from the cache, which has no field selectors: for {fields:?}, add an index with `InformerCache::add_index` and query it with `ListQuery::index`, or read with `Client::live`"
     )]
     Fields {
-        /// What was to be read.
+        /// The kind of the read.
         kind: String,
         /// The field selector.
         fields: String,
     },
-    /// The informer was removed while somebody waited for it.
-    #[error("the informer of {kind} was removed while it was waited for")]
+    /// The informer was removed during the wait for its sync.
+    #[error("the informer of {kind} was removed before it had synced")]
     Removed {
-        /// What was to be read.
+        /// The kind of the read.
         kind: String,
     },
-    /// The informer was not in sync in time.
+    /// The informer did not sync in time.
     #[error(transparent)]
     NotSynced(#[from] SyncError),
-    /// There is no such index, or there is one already.
+    /// The index does not exist, or exists already.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// The informer cannot be made.
+    /// The informer cannot be built.
     #[error(transparent)]
     Informer(#[from] InformerError),
-    /// Namespaces were given for a kind whose objects are in none.
-    #[error("{kind} are in no namespace, but were limited to {namespaces}: leave the namespaces out")]
+    /// Namespaces were given for a cluster-scoped kind.
+    #[error("{kind} are cluster-scoped, but were limited to {namespaces}: remove the namespaces")]
     ClusterScoped {
         /// The kind.
         kind: String,
-        /// What it was limited to.
+        /// The given namespaces.
         namespaces: String,
     },
-    /// A namespace without a name.
+    /// A namespace has an empty name.
     #[error(
-        "an informer of {kind} was asked for in a namespace with an empty name: use `Namespaces::All` for all"
+        "an informer of {kind} was requested for a namespace with an empty name: for all, use `Namespaces::All`"
     )]
     EmptyNamespace {
         /// The kind.
         kind: String,
     },
-    /// What the server is to select by is no selector: it would refuse it again and again.
+    /// The selector is invalid, so that the server would always refuse it.
     #[error("the {selector_kind} selector {selector:?} for {kind} in {namespaces} cannot be used: {problem}")]
     Selector {
         /// The kind.
         kind: String,
-        /// Where it was to be used.
+        /// The namespaces that it is for.
         namespaces: Namespaces,
         /// `label` or `field`.
         selector_kind: &'static str,
         /// The selector.
         selector: String,
-        /// What is wrong with it, in the words of Kubernetes.
+        /// Problem, in Kubernetes' words.
         problem: String,
     },
 }

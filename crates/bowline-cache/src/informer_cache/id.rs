@@ -1,27 +1,27 @@
-//! What an informer of a cache holds, as something to find it by. Owns the checks that need no server.
+//! Identity of an informer within a cache. Owns the checks that need no server.
 
 use std::any::TypeId;
 
 use bowline_machinery::{FieldSelector, LabelSelector};
 
 use super::error::CacheError;
-use crate::kind::{Form, Kind};
+use crate::kind::{Kind, Representation};
 use crate::list_watch::Selectors;
 use crate::namespaces::Namespaces;
 
-/// What an informer holds.
+/// Key of an informer within a cache: kind, representation, object type and parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     group: String,
     version: String,
     kind: String,
     plural: String,
-    form: Form,
+    form: Representation,
     object: TypeId,
     pub(super) parts: Vec<Part>,
 }
 
-/// What an informer holds in some namespaces.
+/// The objects that an informer holds in some namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Part {
     pub(super) namespaces: Namespaces,
@@ -30,7 +30,7 @@ pub(super) struct Part {
 }
 
 impl Id {
-    /// Of a kind, in parts that can be asked for. Their order does not matter.
+    /// Checks the parts, and sorts them: their order does not matter.
     pub(super) fn new<K: 'static>(kind: &Kind<K>, mut parts: Vec<Part>) -> Result<Self, CacheError> {
         for part in &parts {
             part.check(kind)?;
@@ -48,7 +48,7 @@ impl Id {
         })
     }
 
-    /// Whether this is about a kind in its form, in whichever parts.
+    /// Whether this is an informer of a kind in its representation, with any parts.
     pub(super) fn is_of<K: 'static>(&self, kind: &Kind<K>) -> bool {
         let resource = kind.resource();
         self.object == TypeId::of::<K>()
@@ -63,7 +63,7 @@ impl Id {
         self.parts.iter().any(|part| part.namespaces.has(namespace))
     }
 
-    /// Where its objects are, in words.
+    /// Its namespaces, as text.
     pub(super) fn covered(&self) -> String {
         listed(self.parts.iter().map(|part| &part.namespaces))
     }
@@ -103,7 +103,7 @@ impl Part {
     }
 }
 
-/// Namespaces, one after the other.
+/// Namespaces, separated by commas.
 pub(super) fn listed<'a>(namespaces: impl Iterator<Item = &'a Namespaces>) -> String {
     namespaces.map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! An informer of a cache in the hands of somebody who uses it. Owns that the last user takes it along.
+//! Handle of a user of a cache's informer. Owns the end of the informer with its last user.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,21 +10,21 @@ use super::Inner;
 use super::id::Id;
 use crate::shared_informer::SharedInformer;
 
-/// An informer of a cache, in use: as long as there is one of these, it is there. A clone is the same use.
+/// A use of a cache's informer, which lives as long as it has one. A clone is the same use.
 ///
-/// When the last one is dropped, its watch ends and its handlers are told nothing any more, unless somebody
-/// [reads](super::InformerCache::get) its kind from the cache or [added an index](super::InformerCache::add_index). So it is
-/// kept beside whatever it serves.
-pub struct Informer<K> {
+/// When the last one is dropped, the watch ends and handlers receive nothing more, unless the kind is
+/// [read](super::InformerCache::get) from the cache or has an [index](super::InformerCache::add_index). Keep the handle
+/// beside the code that needs the events.
+pub struct InformerHandle<K> {
     pub(super) informer: SharedInformer<K>,
     pub(super) in_use: Arc<Use>,
 }
 
-/// One user of an informer, who leaves by being dropped.
+/// One user of an informer, removed on drop.
 pub(super) struct Use {
     pub(super) cache: Weak<Inner>,
     pub(super) id: Arc<Id>,
-    /// Whether it was removed: what has its place now is another.
+    /// Cancelled if the informer was removed. Another informer may have its id then.
     pub(super) gone: CancellationToken,
 }
 
@@ -36,7 +36,7 @@ impl Drop for Use {
     }
 }
 
-impl<K> Deref for Informer<K> {
+impl<K> Deref for InformerHandle<K> {
     type Target = SharedInformer<K>;
 
     fn deref(&self) -> &SharedInformer<K> {
@@ -44,14 +44,14 @@ impl<K> Deref for Informer<K> {
     }
 }
 
-impl<K> Clone for Informer<K> {
+impl<K> Clone for InformerHandle<K> {
     fn clone(&self) -> Self {
         Self { informer: self.informer.clone(), in_use: self.in_use.clone() }
     }
 }
 
-impl<K> fmt::Debug for Informer<K> {
+impl<K> fmt::Debug for InformerHandle<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Informer").field(&self.in_use.id).finish()
+        f.debug_tuple("InformerHandle").field(&self.in_use.id).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! What a cache is told about kinds, and which of it counts for one. Owns the precedence, which is controller-runtime's.
+//! Options of a cache and of its kinds. Owns their precedence, which is controller-runtime's.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,37 +15,37 @@ use crate::list_watch::{ListWatchError, Selectors};
 use crate::namespaces::Namespaces;
 use crate::reflector::Transform;
 
-/// Every object is told again after this long by default, give or take a tenth.
+/// Default resync period, varied by up to a tenth.
 const RESYNC: Duration = Duration::from_secs(10 * 3600);
 
-/// What is cached of some objects: of a kind, of a namespace, or of all. What is not set is taken from the next wider one.
+/// Selectors and settings for a kind, for a namespace or for all objects. Unset values come from the next wider scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "settings do nothing until they are given to options"]
-pub struct Settings {
+pub struct SelectionSettings {
     labels: Option<String>,
     fields: Option<String>,
     keep_managed_fields: Option<bool>,
 }
 
-impl Settings {
-    /// Nothing set.
+impl SelectionSettings {
+    /// Settings without any value.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only objects with these labels, in the syntax of a query: `app=web,tier!=cache`.
+    /// Label selector, in query syntax: `app=web,tier!=cache`. Default: all objects.
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.labels = Some(selector.into());
         self
     }
 
-    /// Only objects with these fields, in the syntax of a query: `spec.nodeName=node-1`.
+    /// Field selector, in query syntax: `spec.nodeName=node-1`. Default: all objects.
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.fields = Some(selector.into());
         self
     }
 
-    /// Whether `metadata.managedFields` are kept.
+    /// Whether `metadata.managedFields` are kept. Default: no.
     pub fn keep_managed_fields(mut self, keep: bool) -> Self {
         self.keep_managed_fields = Some(keep);
         self
@@ -71,13 +71,13 @@ impl Settings {
     }
 }
 
-/// The namespaces that are cached, each with settings of its own. [`ALL_OTHERS`] stands for those that are not named.
-pub type NamespaceSettings = BTreeMap<String, Settings>;
+/// Cached namespaces, each with its own settings. [`ALL_OTHER_NAMESPACES`] stands for those without an entry.
+pub type NamespaceSettings = BTreeMap<String, SelectionSettings>;
 
-/// In place of a namespace: all that are not named beside it.
-pub const ALL_OTHERS: &str = "";
+/// In place of a namespace: all namespaces without an entry.
+pub const ALL_OTHER_NAMESPACES: &str = "";
 
-/// What is cached of one kind.
+/// Options for one kind.
 #[must_use = "options do nothing until they are given to a cache"]
 pub struct KindOptions<K> {
     kind: Kind<K>,
@@ -85,16 +85,16 @@ pub struct KindOptions<K> {
     transform: Option<Transform<K>>,
 }
 
-/// What is said about a kind, whatever its form.
+/// Options of a kind that do not depend on its representation.
 #[derive(Clone, Debug, Default)]
 struct UntypedOptions {
     namespaces: Option<NamespaceSettings>,
-    settings: Settings,
+    settings: SelectionSettings,
     resync: Option<Resync>,
 }
 
 impl UntypedOptions {
-    /// With what is said later in place of what was said before.
+    /// Merges two sets of options; the later one takes precedence.
     fn replaced_by(self, later: Self) -> Self {
         Self {
             namespaces: later.namespaces.or(self.namespaces),
@@ -104,7 +104,7 @@ impl UntypedOptions {
     }
 }
 
-/// Is told of what failed, and for which kind.
+/// Called with the kind and the error of a failed list or watch.
 pub(super) type ErrorHook = Arc<dyn Fn(&str, &ListWatchError) + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,56 +114,56 @@ enum Resync {
 }
 
 impl<K> KindOptions<K> {
-    /// As the cache has it for all kinds.
+    /// Options of a kind, initially the cache's own.
     pub fn new(kind: Kind<K>) -> Self {
         Self { kind, untyped: UntypedOptions::default(), transform: None }
     }
 
-    /// In these namespaces, instead of the cache's. For a kind that is in no namespace this is an error, when an informer
-    /// of it is asked for.
+    /// Cached namespaces of this kind, instead of the cache's. For a cluster-scoped kind, requesting an informer is
+    /// then an error. Default: the cache's.
     pub fn namespaces<N: Into<String>>(
         mut self,
-        namespaces: impl IntoIterator<Item = (N, Settings)>,
+        namespaces: impl IntoIterator<Item = (N, SelectionSettings)>,
     ) -> Self {
         let namespaces = namespaces.into_iter().map(|(namespace, settings)| (namespace.into(), settings));
         self.untyped.namespaces = Some(namespaces.collect());
         self
     }
 
-    /// With these settings, where the namespace has none.
-    pub fn settings(mut self, settings: Settings) -> Self {
+    /// Settings of this kind, for values that its namespace does not set.
+    pub fn settings(mut self, settings: SelectionSettings) -> Self {
         self.untyped.settings = settings;
         self
     }
 
-    /// Done to each object once, before anybody sees it. Instead of the cache's.
+    /// Changes each object once, before it is cached. Replaces the cache's transform. Default: the cache's.
     pub fn transform(mut self, transform: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
 
-    /// Every object is told again after this long.
+    /// Resync period. Default: the cache's.
     pub fn resync(mut self, period: Duration) -> Self {
         self.untyped.resync = Some(Resync::Every(period));
         self
     }
 
-    /// No object is told again that did not change.
+    /// Disables resync for this kind.
     pub fn no_resync(mut self) -> Self {
         self.untyped.resync = Some(Resync::Never);
         self
     }
 }
 
-/// What a cache is told.
+/// Options of a cache.
 #[must_use = "options do nothing until a cache is made with them"]
 pub struct CacheOptions {
     namespaces: NamespaceSettings,
-    settings: Settings,
+    settings: SelectionSettings,
     transform: Option<Transform<ObjectMeta>>,
     resync: Resync,
     kinds: BTreeMap<String, UntypedOptions>,
-    /// By a kind and the type of its objects.
+    /// By kind and object type.
     transforms: BTreeMap<(String, TypeId), Box<dyn Any + Send + Sync>>,
     pub(super) on_error: Option<ErrorHook>,
     pub(super) fails_on_missing: bool,
@@ -174,7 +174,7 @@ impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             namespaces: NamespaceSettings::new(),
-            settings: Settings::default(),
+            settings: SelectionSettings::default(),
             transform: None,
             resync: Resync::Every(RESYNC),
             kinds: BTreeMap::new(),
@@ -187,48 +187,48 @@ impl Default for CacheOptions {
 }
 
 impl CacheOptions {
-    /// Everything there is.
+    /// Options that cache all objects of each requested kind.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only in these namespaces, each with settings of its own. Kinds that are in no namespace are cached whole all the
-    /// same. All namespaces, by default.
+    /// Cached namespaces, each with its own settings. Cluster-scoped kinds are always cached whole. Default: all
+    /// namespaces.
     pub fn namespaces<N: Into<String>>(
         mut self,
-        namespaces: impl IntoIterator<Item = (N, Settings)>,
+        namespaces: impl IntoIterator<Item = (N, SelectionSettings)>,
     ) -> Self {
         let namespaces = namespaces.into_iter().map(|(namespace, settings)| (namespace.into(), settings));
         self.namespaces = namespaces.collect();
         self
     }
 
-    /// Settings of whatever has none of its own.
-    pub fn settings(mut self, settings: Settings) -> Self {
+    /// Settings for kinds and namespaces that do not set their own.
+    pub fn settings(mut self, settings: SelectionSettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Done to the metadata of each object of a kind that has no transform of its own.
+    /// Changes the metadata of each object, for kinds without a transform of their own. Default: none.
     pub fn transform(mut self, transform: impl Fn(&mut ObjectMeta) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
 
-    /// Every object is told to handlers again after this long, give or take a tenth: 10 hours, by default.
+    /// Resync period, varied by up to a tenth. Default: 10 hours.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Resync::Every(period);
         self
     }
 
-    /// No object is told again that did not change.
+    /// Disables resync.
     pub fn no_resync(mut self) -> Self {
         self.resync = Resync::Never;
         self
     }
 
-    /// What is special about one kind. Namespaces, settings and resync are of the kind in all its forms; the transform is
-    /// of this form. What is said about a kind again takes the place of what was said before, the rest stays.
+    /// Options for one kind. Namespaces, settings and resync apply to all representations of the kind; the transform
+    /// applies to this one. A second call for a kind replaces the values that it sets and keeps the others.
     pub fn kind<K: 'static>(mut self, options: KindOptions<K>) -> Self {
         let KindOptions { kind, untyped, transform } = options;
         let name = name_of(&kind);
@@ -240,27 +240,26 @@ impl CacheOptions {
         self
     }
 
-    /// Is told of every list and watch that failed, and of which kind. The cache tries again by itself. Nobody is told, by
-    /// default.
+    /// Called with the kind and the error of each failed list and watch. The cache retries by itself. Default: none.
     pub fn on_error(mut self, hook: impl Fn(&str, &ListWatchError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Arc::new(hook));
         self
     }
 
-    /// Reading a kind that nobody asked an informer of is an error, instead of starting one. Reads do not keep an informer
-    /// then: it ends with its last user.
+    /// Makes reads of a kind without an informer fail. By default such a read starts an informer. Reads then also do
+    /// not keep an informer: it ends with its last user.
     pub fn fail_on_missing_informer(mut self) -> Self {
         self.fails_on_missing = true;
         self
     }
 
-    /// How long a read waits for an informer to be in sync: 2 minutes, by default.
-    pub fn sync_limit(mut self, limit: Duration) -> Self {
+    /// Maximum wait of a read for the sync of its kind. Default: 2 minutes.
+    pub fn sync_timeout(mut self, limit: Duration) -> Self {
         self.sync_limit = limit;
         self
     }
 
-    /// What counts for a kind.
+    /// The effective options of a kind.
     pub(super) fn of<K: 'static>(&self, kind: &Kind<K>) -> Resolved<K> {
         let none = UntypedOptions::default();
         let own = self.kinds.get(&name_of(kind)).unwrap_or(&none);
@@ -272,7 +271,7 @@ impl CacheOptions {
         self.resolved(kind, own, parts)
     }
 
-    /// What counts for a kind of which somebody wants something special.
+    /// The effective options of a kind with explicit namespaces and selectors.
     pub(super) fn of_parts<K: 'static>(
         &self,
         kind: &Kind<K>,
@@ -302,25 +301,26 @@ impl CacheOptions {
         }
     }
 
-    /// A kind as a whole.
+    /// A part with all namespaces.
     fn part(&self, own: &UntypedOptions) -> Part {
         own.settings.or(&self.settings).part(Namespaces::All)
     }
 
-    /// The settings of a namespace come first (the kind's own, or the cache's if it has no namespaces of its own), then those
-    /// of the kind, then those of the namespace in the cache, then those of the cache.
+    /// Precedence: settings of the namespace (the kind's, or the cache's if the kind has no namespaces), of the kind,
+    /// of the namespace in the cache, of the cache.
     fn parts(&self, own: &UntypedOptions) -> Vec<Part> {
         let namespaces = own.namespaces.as_ref().unwrap_or(&self.namespaces);
         if namespaces.is_empty() {
             return vec![self.part(own)];
         }
-        let named: BTreeSet<_> = namespaces.keys().filter(|name| *name != ALL_OTHERS).cloned().collect();
-        let part = |(namespace, settings): (&String, &Settings)| {
+        let named: BTreeSet<_> =
+            namespaces.keys().filter(|name| *name != ALL_OTHER_NAMESPACES).cloned().collect();
+        let part = |(namespace, settings): (&String, &SelectionSettings)| {
             let of_namespace = self.namespaces.get(namespace).cloned().unwrap_or_default();
             let settings = settings.or(&own.settings).or(&of_namespace).or(&self.settings);
             settings.part(match namespace.as_str() {
-                ALL_OTHERS if named.is_empty() => Namespaces::All,
-                ALL_OTHERS => Namespaces::AllBut(named.clone()),
+                ALL_OTHER_NAMESPACES if named.is_empty() => Namespaces::All,
+                ALL_OTHER_NAMESPACES => Namespaces::AllBut(named.clone()),
                 name => Namespaces::One(name.to_owned()),
             })
         };
@@ -328,7 +328,7 @@ impl CacheOptions {
     }
 }
 
-/// What counts for one kind.
+/// Effective options of one kind.
 pub(super) struct Resolved<K> {
     pub(super) parts: Vec<Part>,
     pub(super) transform: Option<Transform<K>>,
@@ -336,7 +336,7 @@ pub(super) struct Resolved<K> {
     pub(super) resync: Option<Duration>,
 }
 
-/// A kind, whatever its form.
+/// Name of a kind, independent of its representation.
 fn name_of<K>(kind: &Kind<K>) -> String {
     let resource = kind.resource();
     GroupVersionKind::new(&resource.group, &resource.version, &resource.kind).to_string()

@@ -1,5 +1,5 @@
-//! What waits for one handler. Owns the rule by which a backlog is kept: every event in its batch while the handler keeps
-//! up, one entry for each key when it does not. Knows no lock and no task.
+//! The events that wait for one handler: every event while the handler keeps up, merged per key when it falls behind.
+//! Has no lock and no task.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,25 +11,25 @@ use crate::event::{Deleted, Event};
 use crate::key::object_key;
 use bowline_machinery::ObjectKey;
 
-/// So many events may wait behind the first batch before they are coalesced: what a busy watch brings in a tenth of a second,
-/// so that a handler that only waits for its turn on a loaded machine still sees them all.
+/// Maximum events behind the first batch before they are merged. A busy watch brings as many in a tenth of a second, so
+/// a handler on a loaded machine still sees all.
 pub(crate) const LIMIT: usize = 8192;
 
-/// At most so many coalesced entries are taken at once, so that what comes meanwhile can still be merged into the rest.
+/// Maximum merged entries taken at once. Later events can still be merged into the rest.
 const TAKEN_AT_ONCE: usize = 256;
 
-/// Events that happened together, shared by all handlers.
+/// Events that are delivered together, shared by all handlers.
 pub(crate) type Batch<K> = Arc<[Event<K>]>;
 
-/// What waits for one handler.
+/// The events that wait for one handler.
 ///
-/// Bounded by how many objects there were: the first batch, however large it is, [`LIMIT`] events behind it, and three events
-/// for each key once there were more.
+/// Bounded by the number of objects: the first batch of any size, [`LIMIT`] events behind it, and three events per key
+/// after that.
 pub(crate) struct Backlog<K> {
     shared: VecDeque<Waiting<K>>,
-    /// Events behind the first batch.
+    /// Number of events behind the first batch.
     behind: usize,
-    /// Not empty only if nothing is shared: what is here came before what would be there.
+    /// Merged events. If it is not empty, `shared` is.
     coalesced: Coalesced<K>,
 }
 
@@ -38,11 +38,11 @@ enum Waiting<K> {
     InitialEnd,
 }
 
-/// What a handler works on next.
+/// The next work of a handler.
 pub(crate) enum Taken<K> {
     Shared(Batch<K>),
     Own(Box<[Event<K>]>),
-    /// All that was there at the beginning has been taken before.
+    /// The initial list has been taken.
     InitialEnd,
 }
 
@@ -70,7 +70,7 @@ impl<K: Resource> Backlog<K> {
         }
     }
 
-    /// What was pushed so far is all that was there at the beginning.
+    /// Marks the end of the initial list.
     pub(crate) fn push_initial_end(&mut self) {
         if self.coalesced.is_empty() {
             self.shared.push_back(Waiting::InitialEnd);
@@ -96,7 +96,7 @@ impl<K: Resource> Backlog<K> {
         self.coalesced.take()
     }
 
-    /// How many events wait.
+    /// The number of waiting events.
     pub(crate) fn len(&self) -> usize {
         let shared = self.shared.iter().map(|waiting| match waiting {
             Waiting::Batch(batch) => batch.len(),
@@ -117,22 +117,22 @@ impl<K: Resource> Backlog<K> {
     }
 }
 
-/// One entry for each key, in the order in which they came to wait.
+/// One entry per key, in order of arrival.
 struct Coalesced<K> {
     slots: BTreeMap<u64, Pending<K>>,
     places: HashMap<ObjectKey, u64>,
     next_place: u64,
-    /// The last place of what was there at the beginning.
+    /// The last place of the initial list.
     initial_end: Option<u64>,
 }
 
-/// What a handler is still to be told about one key: at most these three, in this order.
+/// The pending events of one key: at most three, in this order.
 struct Pending<K> {
-    /// The deletion of an object that it was told of.
+    /// The deletion of an object that the handler knows.
     deleted: Option<Deleted<K>>,
-    /// The last deletion of an object that it was never told of: told all the same, a deletion is never lost.
+    /// The last deletion of an object that the handler does not know; a deletion is never lost.
     deleted_unseen: Option<Deleted<K>>,
-    /// That there is one, or that it is another.
+    /// The addition or update of the present object.
     present: Option<Event<K>>,
 }
 
@@ -141,7 +141,7 @@ impl<K> Default for Coalesced<K> {
         Self {
             slots: BTreeMap::new(),
             places: HashMap::with_hasher(HashState::for_lookups()),
-            // Before it there is a place for the beginning.
+            // Place 0 is for the end of an empty initial list.
             next_place: 1,
             initial_end: None,
         }
@@ -187,7 +187,7 @@ impl<K: Resource> Coalesced<K> {
             }
         }
         if self.slots.is_empty() {
-            // It was large once, and may never be again.
+            // A backlog is seldom large: free its memory.
             self.places.shrink_to(LIMIT);
         }
         (!taken.is_empty()).then(|| Taken::Own(taken.into()))
@@ -199,7 +199,7 @@ impl<K> Pending<K> {
         match (event, self.present.take()) {
             (Event::Delete(deleted), Some(Event::Add { .. })) => self.deleted_unseen = Some(deleted.clone()),
             (Event::Delete(deleted), _) => {
-                // A second deletion with nothing in between is the same one.
+                // A second deletion in a row is a repetition.
                 if self.deleted.is_none() && self.deleted_unseen.is_none() {
                     self.deleted = Some(deleted.clone());
                 }
@@ -276,7 +276,7 @@ mod tests {
         all
     }
 
-    /// A handler that fell behind: one batch for it to work on, and more than enough behind.
+    /// A handler that falls behind: one batch in progress, and too many events behind it.
     fn fallen_behind(events: impl IntoIterator<Item = Event<ConfigMap>>) -> Vec<String> {
         let mut backlog = Backlog::default();
         backlog.push(&batch([add("first", 1, 1)]));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_beginning_comes_where_it_was() {
+    fn the_end_of_the_initial_list_keeps_its_position() {
         let mut backlog = Backlog::default();
         backlog.push(&batch([add("a", 1, 1)]));
         backlog.push_initial_end();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn who_caught_up_sees_every_event_again() {
+    fn a_handler_that_caught_up_sees_every_event_again() {
         let mut backlog = Backlog::default();
         backlog.push(&batch([add("a", 1, 1)]));
         backlog.push(&batch((0..=LIMIT).map(|_| update("a", 1, 1, 2))));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     proptest! {
-        /// However events come in batches and are taken, the state that they lead to is the same.
+        /// Any batching of the same events leads to the same final state.
         #[test]
         fn the_view_of_a_handler_ends_where_the_events_do(
             steps in prop::collection::vec((0..4_u8, 0..3_usize, any::<bool>(), 1..700_usize), 1..60),
@@ -383,7 +383,7 @@ mod tests {
                         view.insert(name, of(object));
                     }
                     Event::Update { old, new } => {
-                        assert_eq!(view.get(&name), Some(&of(old)), "the old is what was told last");
+                        assert_eq!(view.get(&name), Some(&of(old)), "`old` is the state delivered last");
                         view.insert(name, of(new));
                     }
                     Event::Delete(_) => {

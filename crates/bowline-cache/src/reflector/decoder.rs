@@ -1,4 +1,4 @@
-//! From bytes to objects: what is known already is not decoded again, what cannot be read is set aside.
+//! Decodes objects. Known objects are not decoded again; undecodable ones are set aside.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,96 +8,97 @@ use bowline_clock::{Spawner, Task, panic_message};
 use kube::Resource;
 
 use crate::decode::{Identity, IdentityError};
-use crate::delta_fifo::{Delta, Unreadable};
+use crate::delta_fifo::{Delta, UndecodableRef};
 use crate::indexer::Indexer;
-use crate::kept::Kept;
 use crate::key::object_key;
 use crate::kind::Kind;
 use crate::list_watch::ListWatchError;
 use crate::metrics::Metrics;
 use crate::namespaces::Namespaces;
-use crate::set_aside::Shelf;
+use crate::unchanged_objects::UnchangedObjects;
+use crate::undecodable::UndecodableObjects;
 use bowline_machinery::ObjectKey;
 
-/// A list is decoded in batches of about so many bytes, each off the async threads, while the next one is read.
+/// Size of a batch of a list. Batches are decoded on blocking threads while the next one is read.
 const BATCH: usize = 512 * 1024;
 
-/// What is smaller than this is decoded where it is: handing it over would cost more.
+/// Size below which objects are decoded in place: a blocking task would cost more.
 const INLINE: usize = 32 * 1024;
 
-/// The objects of a list that may be known are looked up together when they are so many bytes.
-const LOOKED_UP: usize = 64 * 1024;
+/// Size at which objects of a relist are looked up together.
+const LOOKUP_BATCH: usize = 64 * 1024;
 
-/// What is done to each object once, before anybody sees it.
+/// Changes each object once, before it is cached.
 pub(crate) type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
-/// Makes objects of bytes.
+/// Decodes the objects of one informer.
 pub(crate) struct Decoder<K> {
     pub(crate) kind: Kind<K>,
-    /// Where managedFields are kept.
+    /// Namespaces with kept `managedFields`.
     pub(crate) managed_fields: Vec<Namespaces>,
     pub(crate) transform: Option<Transform<K>>,
-    /// What is known already.
+    /// The known objects.
     pub(crate) indexer: Arc<Indexer<K>>,
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) undecodable: Arc<UndecodableObjects>,
     pub(crate) metrics: Arc<dyn Metrics>,
 }
 
-/// What became of an object's bytes.
+/// Result of decoding one object.
 pub(crate) enum Decoded<K> {
-    /// The very object that is known already.
+    /// The known object, unchanged.
     Known(Arc<K>),
     New(Arc<K>),
-    /// It is set aside; its key, if that much could be read.
-    Unreadable(Option<Unreadable>),
+    /// Undecodable and set aside; with its key, if that could be read.
+    Unreadable(Option<UndecodableRef>),
 }
 
 impl<K: Resource + Send + Sync + 'static> Decoder<K> {
-    /// The delta of an object that is there, if there is any news in it. The version is that of the object afterwards.
+    /// Decodes an object that exists. Returns its delta, if it could be decoded. Notes its version in `version`.
     pub(crate) fn applied(
         &self,
         object: &[u8],
         scratch: &mut Vec<u8>,
         version: &mut Option<String>,
     ) -> Option<Delta<K>> {
-        match self.told(object, scratch, version) {
-            // What is known may be about to change: changes to it may wait before this one.
+        match self.decode_event(object, scratch, version) {
+            // Also push a known object: earlier deltas in the queue may change it.
             Decoded::New(object) | Decoded::Known(object) => Some(Delta::Applied(object)),
             Decoded::Unreadable(_) => None,
         }
     }
 
-    /// The delta of an object that is gone. It is gone even if what it was cannot be read.
+    /// Decodes a deleted object. Returns its delta, even if only the key could be read.
     pub(crate) fn deleted(
         &self,
         object: &[u8],
         scratch: &mut Vec<u8>,
         version: &mut Option<String>,
     ) -> Option<Delta<K>> {
-        match self.told(object, scratch, version) {
+        match self.decode_event(object, scratch, version) {
             Decoded::New(object) | Decoded::Known(object) => Some(Delta::Deleted(object)),
             Decoded::Unreadable(object) => {
                 let object = object?;
-                self.shelf.take_down(&object.key);
+                self.undecodable.remove(&object.key);
                 Some(Delta::Gone(object))
             }
         }
     }
 
-    /// An object that is there, whether there is any news in it or not.
+    /// Decodes an object that exists, changed or not.
     pub(crate) fn read(&self, object: &[u8], scratch: &mut Vec<u8>) -> Decoded<K> {
         self.decode(object, Identity::read(object), scratch)
     }
 
-    /// An object that a watch tells of. It is nearly always news and can be read: where nothing depends on who it is, it is
-    /// decoded before anybody looks at that.
-    fn told(&self, object: &[u8], scratch: &mut Vec<u8>, version: &mut Option<String>) -> Decoded<K> {
-        let is_plain = self.managed_fields.is_empty() && self.transform.is_none() && self.shelf.is_empty();
+    /// Decodes an object of a watch event. It is nearly always new and decodable: if no option depends on its identity,
+    /// skip reading that first.
+    fn decode_event(&self, object: &[u8], scratch: &mut Vec<u8>, version: &mut Option<String>) -> Decoded<K> {
+        let is_plain =
+            self.managed_fields.is_empty() && self.transform.is_none() && self.undecodable.is_empty();
         if is_plain
             && let Ok(decoded) = self.decoded(object, false, scratch)
-            && let Some(told) = &decoded.meta().resource_version
+            && let Some(seen) = &decoded.meta().resource_version
         {
-            note(told, version);
+            note(seen, version);
             return Decoded::New(Arc::new(decoded));
         }
         let identity = Identity::read(object);
@@ -123,7 +124,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
                     _ => None,
                 };
                 self.set_aside(key.as_ref(), "", &error.to_string());
-                return Decoded::Unreadable(key.map(|key| Unreadable { key, uid: None }));
+                return Decoded::Unreadable(key.map(|key| UndecodableRef { key, uid: None }));
             }
         };
         if let Some(known) = self.known(&identity) {
@@ -131,20 +132,20 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         }
         match self.decoded(object, self.keeps_managed_fields(&identity), scratch) {
             Ok(object) => {
-                if !self.shelf.is_empty() {
-                    self.shelf.take_down(&key_of(&identity));
+                if !self.undecodable.is_empty() {
+                    self.undecodable.remove(&key_of(&identity));
                 }
                 Decoded::New(Arc::new(object))
             }
             Err(error) => {
                 let key = key_of(&identity);
                 self.set_aside(Some(&key), &identity.resource_version, &error);
-                Decoded::Unreadable(Some(Unreadable { key, uid: Some(identity.uid.into_owned()) }))
+                Decoded::Unreadable(Some(UndecodableRef { key, uid: Some(identity.uid.into_owned()) }))
             }
         }
     }
 
-    /// The very object, if it is there already.
+    /// The known object with this identity.
     fn known(&self, identity: &Identity<'_>) -> Option<Arc<K>> {
         if self.indexer.is_empty() {
             return None;
@@ -160,7 +161,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         })
     }
 
-    /// Decodes and transforms. Either is somebody else's code, and may panic.
+    /// Decodes and transforms. Both run foreign code, which may panic.
     fn decoded(&self, object: &[u8], keep_managed_fields: bool, scratch: &mut Vec<u8>) -> Result<K, String> {
         let decode = || self.kind.decode(object, keep_managed_fields, scratch);
         let mut object = match catch_unwind(AssertUnwindSafe(decode)) {
@@ -174,18 +175,18 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         }
     }
 
-    /// Sets an object aside that is known, unless it is already.
+    /// Sets a known object aside, unless it already is.
     pub(crate) fn put_aside(&self, key: &ObjectKey, version: &str, error: &str) {
-        if !self.shelf.has(key, version) {
+        if !self.undecodable.has(key, version) {
             self.set_aside(Some(key), version, error);
         }
     }
 
     fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
         self.metrics.set_aside();
-        if self.shelf.put(key, version, error) {
+        if self.undecodable.put(key, version, error) {
             let object = key.map_or_else(|| "an object".to_owned(), ToString::to_string);
-            tracing::warn!(kind = %self.kind, object, version, error, "set aside: it cannot be read; the others are not affected");
+            tracing::warn!(kind = %self.kind, object, version, error, "cannot decode object; version ignored");
         }
     }
 }
@@ -195,58 +196,58 @@ fn key_of(identity: &Identity<'_>) -> ObjectKey {
     ObjectKey::new(namespace, name)
 }
 
-fn note(told: &str, version: &mut Option<String>) {
+fn note(seen: &str, version: &mut Option<String>) {
     let version = version.get_or_insert_default();
     version.clear();
-    version.push_str(told);
+    version.push_str(seen);
 }
 
-/// A list while it is read: the objects so far, and the bytes of those that are still to be decoded.
-pub(crate) struct Listed<K> {
+/// A list in progress: decoded objects, and the bytes of the others.
+pub(crate) struct ListDecoder<K> {
     decoder: Arc<Decoder<K>>,
     spawner: Spawner,
-    /// Those that are known, if anything is.
-    kept: Option<Kept<K>>,
-    /// Objects that may be known.
-    unseen: Raw,
-    /// Objects that are to be decoded.
-    raw: Raw,
-    decoding: Option<Task<(Vec<Decoded<K>>, Raw)>>,
-    /// Room for the next batch: fresh memory costs more than what is copied into it.
-    spare: Raw,
-    /// Something was handed over.
+    /// Unchanged objects; `None` if none are known.
+    kept: Option<UnchangedObjects<K>>,
+    /// Objects that may be unchanged.
+    unseen: RawObjects,
+    /// Objects to decode.
+    raw: RawObjects,
+    decoding: Option<Task<(Vec<Decoded<K>>, RawObjects)>>,
+    /// Buffer of the next batch: fresh memory costs more than the copy.
+    spare: RawObjects,
+    /// Whether a batch was decoded on a blocking thread.
     is_long: bool,
     items: Vec<Arc<K>>,
-    unreadable: Vec<Unreadable>,
+    unreadable: Vec<UndecodableRef>,
 }
 
-/// A list that was read to its end.
+/// A complete list.
 pub(crate) struct Whole<K> {
-    /// Objects that were known when it began.
-    pub(crate) kept: Option<Kept<K>>,
-    /// The other ones.
+    /// Objects that are unchanged since the list began.
+    pub(crate) kept: Option<UnchangedObjects<K>>,
+    /// The other objects.
     pub(crate) items: Vec<Arc<K>>,
-    pub(crate) unreadable: Vec<Unreadable>,
+    pub(crate) unreadable: Vec<UndecodableRef>,
 }
 
-/// What changed while a list was read.
-pub(crate) enum Late<K> {
-    /// There is such an object, new or changed.
+/// A change during a list.
+pub(crate) enum LateChange<K> {
+    /// A new or changed object.
     Present(Decoded<K>),
-    /// It is gone, as far as it is known which.
+    /// A deleted object, if its key could be read.
     Gone(Option<Delta<K>>),
 }
 
-/// The bytes of some objects, one behind the other.
+/// The bytes of some objects, concatenated.
 #[derive(Default)]
-struct Raw {
+struct RawObjects {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// To decode in.
+    /// Scratch buffer for decoding.
     scratch: Vec<u8>,
 }
 
-impl Raw {
+impl RawObjects {
     fn push(&mut self, object: &[u8]) {
         self.bytes.extend_from_slice(object);
         self.ends.push(self.bytes.len());
@@ -263,38 +264,38 @@ impl Raw {
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Listed<K> {
+impl<K: Resource + Send + Sync + 'static> ListDecoder<K> {
     pub(crate) fn new(decoder: Arc<Decoder<K>>, spawner: Spawner) -> Self {
         let (items, unreadable) = (Vec::new(), Vec::new());
         let known = decoder.indexer.snapshot();
-        let kept = (!known.is_empty()).then(|| Kept::none_of(known));
+        let kept = (!known.is_empty()).then(|| UnchangedObjects::none_of(known));
         Self {
             decoder,
             spawner,
             kept,
-            unseen: Raw::default(),
-            raw: Raw::default(),
+            unseen: RawObjects::default(),
+            raw: RawObjects::default(),
             decoding: None,
-            spare: Raw::default(),
+            spare: RawObjects::default(),
             is_long: false,
             items,
             unreadable,
         }
     }
 
-    /// One more object. What is known is not decoded.
+    /// Adds an object. Unchanged ones are not decoded.
     pub(crate) fn offer(&mut self, object: &[u8]) {
         if self.kept.is_none() {
             self.raw.push(object);
             return;
         }
         self.unseen.push(object);
-        if self.unseen.bytes.len() >= LOOKED_UP {
+        if self.unseen.bytes.len() >= LOOKUP_BATCH {
             self.look_up();
         }
     }
 
-    /// Tells what is known from what has to be decoded.
+    /// Separates unchanged objects from those to decode.
     fn look_up(&mut self) {
         let Some(kept) = &mut self.kept else { return };
         let identities: Vec<_> = self.unseen.objects().map(|object| Identity::read(object).ok()).collect();
@@ -307,13 +308,13 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
         self.unseen.clear();
     }
 
-    /// Hands over what there is to decode, if it is enough. Waits while the batch before is being decoded.
+    /// Starts to decode a batch if it is large enough. Waits for the batch before it.
     pub(crate) async fn keep_up(&mut self) -> Result<(), ListWatchError> {
         if self.raw.bytes.len() >= BATCH { self.hand_over().await } else { Ok(()) }
     }
 
-    /// All objects, and those that cannot be read, after what changed while they were read.
-    pub(crate) async fn finish(mut self, late: Vec<Late<K>>) -> Result<Whole<K>, ListWatchError> {
+    /// Decodes the rest, and applies the changes during the list.
+    pub(crate) async fn finish(mut self, late: Vec<LateChange<K>>) -> Result<Whole<K>, ListWatchError> {
         self.look_up();
         if let Some(kept) = &mut self.kept {
             kept.finish();
@@ -333,23 +334,23 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
         Ok(Whole { kept: self.kept, items: self.items, unreadable: self.unreadable })
     }
 
-    /// The list as it is after some changes.
-    fn change(&mut self, late: Vec<Late<K>>) {
+    /// Applies the changes during the list.
+    fn change(&mut self, late: Vec<LateChange<K>>) {
         let items = std::mem::take(&mut self.items).into_iter();
         let mut items: BTreeMap<_, _> = items.map(|object| (object_key(&*object), object)).collect();
         let unreadable = std::mem::take(&mut self.unreadable).into_iter();
         let mut unreadable: BTreeMap<_, _> = unreadable.map(|object| (object.key.clone(), object)).collect();
         for late in late {
             match late {
-                Late::Present(Decoded::Known(object) | Decoded::New(object)) => {
+                LateChange::Present(Decoded::Known(object) | Decoded::New(object)) => {
                     let key = object_key(&*object);
                     unreadable.remove(&key);
                     items.insert(key, object);
                 }
-                Late::Present(Decoded::Unreadable(object)) => {
+                LateChange::Present(Decoded::Unreadable(object)) => {
                     unreadable.extend(object.map(|object| (object.key.clone(), object)));
                 }
-                Late::Gone(delta) => {
+                LateChange::Gone(delta) => {
                     let key = match delta {
                         Some(Delta::Deleted(object)) => object_key(&*object),
                         Some(Delta::Gone(object)) => object.key,
@@ -370,12 +371,12 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
     async fn hand_over(&mut self) -> Result<(), ListWatchError> {
         self.collect().await?;
         if !std::mem::replace(&mut self.is_long, true) {
-            keep_room();
+            retain_heap();
         }
         let decoder = self.decoder.clone();
         let mut raw = std::mem::replace(&mut self.raw, std::mem::take(&mut self.spare));
         self.decoding =
-            Some(self.spawner.blocking("decoding", move || (decode_all(&decoder, &mut raw), raw)));
+            Some(self.spawner.spawn_blocking("decoding", move || (decode_all(&decoder, &mut raw), raw)));
         Ok(())
     }
 
@@ -397,10 +398,13 @@ impl<K: Resource + Send + Sync + 'static> Listed<K> {
     }
 }
 
-/// Decodes what there is, and leaves room for more.
-fn decode_all<K: Resource + Send + Sync + 'static>(decoder: &Decoder<K>, raw: &mut Raw) -> Vec<Decoded<K>> {
+/// Decodes all objects, and empties the buffer.
+fn decode_all<K: Resource + Send + Sync + 'static>(
+    decoder: &Decoder<K>,
+    raw: &mut RawObjects,
+) -> Vec<Decoded<K>> {
     let mut scratch = std::mem::take(&mut raw.scratch);
-    make_room(raw.bytes.len() * GROWS);
+    reserve_heap(raw.bytes.len() * GROWTH);
     let decode = |object: &[u8]| decoder.decode(object, Identity::read(object), &mut scratch);
     let decoded = raw.objects().map(decode).collect();
     raw.clear();
@@ -408,18 +412,17 @@ fn decode_all<K: Resource + Send + Sync + 'static>(decoder: &Decoder<K>, raw: &m
     decoded
 }
 
-/// An object takes up to about so many times as much memory as it has bytes.
-const GROWS: usize = 3;
+/// Approximate memory of a decoded object, in multiples of its JSON.
+const GROWTH: usize = 3;
 
-/// Has the allocator take some room from the system at once. That of the GNU C library takes a page at a time for threads
-/// that are not the first, with a system call for each: a third of the cost of decoding many objects. What is given back
-/// here stays with the thread's heap.
-fn make_room(bytes: usize) {
+/// Makes the allocator get memory from the system at once, for the heap of this thread. In threads other than the
+/// first, glibc's allocator grows page by page, with a system call each: a third of the cost of decoding many objects.
+fn reserve_heap(bytes: usize) {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(bytes)));
 }
 
-/// Has the allocator keep what [`make_room`] gives back. That of the GNU C library takes it that what was given back once
-/// will be wanted again, and neither asks the system for each such piece nor gives it back from then on.
-fn keep_room() {
-    make_room(4 * BATCH * GROWS);
+/// Makes the allocator keep the memory of [`reserve_heap`]. After glibc's allocator has freed a block of this size once,
+/// it no longer maps or returns such blocks separately.
+fn retain_heap() {
+    reserve_heap(4 * BATCH * GROWTH);
 }

@@ -1,4 +1,4 @@
-//! How a reflector is doing, for those who wait for it or look at it.
+//! Health of a reflector: phase, last error, counters.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use bowline_clock::{Clock, Instant};
 
 use crate::list_watch::ListWatchError;
 
-/// How one reflector is doing.
+/// Health of one reflector.
 #[derive(Debug)]
 pub(crate) struct Health {
     clock: Clock,
@@ -17,44 +17,46 @@ pub(crate) struct Health {
 
 #[derive(Clone, Debug)]
 struct State {
-    phase: Phase,
-    /// What failed last, unless a list succeeded since.
+    phase: ReflectorPhase,
+    /// Last error; `None` after a successful list or watch.
     error: Option<String>,
-    /// The same in a word or two.
+    /// Short form of the error.
     brief: &'static str,
-    /// The error says that the server will not answer such a request.
+    /// Whether the server refuses the request itself.
     is_denied: bool,
+    /// Whether the kind does not exist.
+    is_missing: bool,
     heard: Option<Instant>,
     counts: Counts,
 }
 
-/// What a reflector is at.
+/// The phase of a reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Phase {
-    /// It has not begun, or was stopped.
+pub enum ReflectorPhase {
+    /// Not started, or stopped.
     #[default]
     Stopped,
-    /// It reads all there is.
+    /// Listing all objects.
     Listing,
-    /// It knows all there was and follows what happens.
+    /// Following a watch, after a complete list.
     Watching,
-    /// Something failed, and it tries again after a while.
+    /// Waiting for a retry after a failure.
     Waiting,
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for ReflectorPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stopped => "stopped",
             Self::Listing => "listing",
             Self::Watching => "watching",
-            Self::Waiting => "waiting to try again",
+            Self::Waiting => "waiting for retry",
         })
     }
 }
 
-/// How often what happened.
+/// Counters of events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) lists: u64,
@@ -65,20 +67,21 @@ pub(crate) struct Counts {
 impl Health {
     pub(crate) fn new(clock: Clock) -> Self {
         let state = State {
-            phase: Phase::Stopped,
+            phase: ReflectorPhase::Stopped,
             error: None,
             brief: "",
             is_denied: false,
+            is_missing: false,
             heard: None,
             counts: Counts::default(),
         };
         Self { clock, state: Mutex::new(state) }
     }
 
-    pub(crate) fn enter(&self, phase: Phase) {
+    pub(crate) fn enter(&self, phase: ReflectorPhase) {
         let mut state = self.lock();
         state.phase = phase;
-        if phase == Phase::Watching {
+        if phase == ReflectorPhase::Watching {
             state.counts.watches += 1;
             state.error = None;
             state.heard = Some(self.clock.now());
@@ -96,21 +99,23 @@ impl Health {
         self.lock().heard = Some(self.clock.now());
     }
 
-    /// Whether this is another failure than the last one.
+    /// Records a failure. Returns whether it differs from the last one.
     pub(crate) fn failed(&self, error: &ListWatchError) -> bool {
         let is_denied = error.is_about_request() && !error.is_expired();
+        let is_missing = error.code() == Some(404);
         let brief = error.brief();
         let error = Some(error.to_string());
         let mut state = self.lock();
         state.counts.failures += 1;
         state.brief = brief;
         state.is_denied = is_denied;
+        state.is_missing = is_missing;
         let is_news = state.error != error;
         state.error = error;
         is_news
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> ReflectorPhase {
         self.lock().phase
     }
 
@@ -118,25 +123,31 @@ impl Health {
         self.lock().error.clone()
     }
 
-    /// What failed last, unless a list succeeded since, in a word or two.
+    /// Short form of the last error; `None` after a success.
     pub(crate) fn brief(&self) -> Option<&'static str> {
         let state = self.lock();
         state.error.is_some().then_some(state.brief)
     }
 
-    /// Whether the last failure is one that waiting alone does not mend.
+    /// Whether the server refuses the request, so that waiting alone does not help.
     pub(crate) fn is_denied(&self) -> bool {
         let state = self.lock();
         state.error.is_some() && state.is_denied
+    }
+
+    /// Whether the last error says that the kind does not exist.
+    pub(crate) fn is_missing(&self) -> bool {
+        let state = self.lock();
+        state.error.is_some() && state.is_missing
     }
 
     pub(crate) fn counts(&self) -> Counts {
         self.lock().counts
     }
 
-    /// For how long nothing was heard of the server.
+    /// Time since the last data from the server.
     pub(crate) fn staleness(&self) -> Option<Duration> {
-        self.lock().heard.map(|heard| self.clock.now().since(heard))
+        self.lock().heard.map(|heard| self.clock.now().duration_since(heard))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,4 +1,4 @@
-//! Reading a list piece by piece, without being woken for each, and not for ever if nothing comes.
+//! Reads a list chunk by chunk: with few wake-ups, and with a timeout.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -10,50 +10,58 @@ use futures::{FutureExt as _, StreamExt as _};
 
 use crate::list_watch::{ByteStream, ListWatchError};
 
-/// A server that has sent nothing more of a list for so long is not believed to be there any more.
-pub(super) const SILENCE: Duration = Duration::from_secs(60);
+/// Maximum time without data of a list before the server is considered dead.
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time of silence may be shorter by so much: a timer that is moved for each piece costs more than the piece.
-const PRECISION: Duration = Duration::from_secs(1);
+/// Tolerance of the timeout: resetting a timer for each chunk costs more than the chunk.
+const TIMEOUT_TOLERANCE: Duration = Duration::from_secs(1);
 
-/// A list is long when so many bytes of it were read.
-const LONG: usize = 256 * 1024;
+/// Size from which a list counts as long.
+const LONG_LIST: usize = 256 * 1024;
 
-/// A long list that had nothing more to read is left alone for so long. A server sends it object by object, and being woken
-/// for each costs more than reading it.
-const NAP: Duration = Duration::from_millis(16);
+/// Pause before the next read of a long list without available data. A server sends the list object by object, and a
+/// wake-up for each costs more than reading it.
+const READ_PAUSE: Duration = Duration::from_millis(16);
 
-/// So often in a row giving way may bring nothing before it is taken that nobody else brings the list.
-const IN_VAIN: u8 = 3;
+/// Number of yields in a row without new data after which yielding is skipped.
+const MAX_EMPTY_YIELDS: u8 = 3;
 
 /// Reads one list.
 pub(super) struct Reading {
     clock: Clock,
-    silence: Sleep,
-    /// From when the silence is counted.
+    timeout: Sleep,
+    /// Start of the timeout.
     since: Instant,
     bytes: usize,
-    /// When so many bytes were read, it is time to look at the clock.
-    next_look: usize,
-    /// How often in a row giving way brought nothing,
-    in_vain: u8,
-    /// and whether pieces came without that since.
+    /// Number of read bytes at which to check the clock again.
+    next_clock_check: usize,
+    /// Yields in a row without new data.
+    empty_yields: u8,
+    /// Whether chunks were available without a yield since then.
     flows: bool,
 }
 
-/// A piece; none at the end.
+/// A chunk; `None` at the end.
 type Next = Option<Result<Bytes, ListWatchError>>;
 
 impl Reading {
     pub(super) fn new(clock: &Clock) -> Self {
         let since = clock.now();
-        let silence = clock.sleep_until(since + SILENCE);
-        Self { clock: clock.clone(), silence, since, bytes: 0, next_look: 0, in_vain: 0, flows: false }
+        let timeout = clock.sleep_until(since + READ_TIMEOUT);
+        Self {
+            clock: clock.clone(),
+            timeout,
+            since,
+            bytes: 0,
+            next_clock_check: 0,
+            empty_yields: 0,
+            flows: false,
+        }
     }
 
-    /// The next piece; none at the end.
+    /// Reads the next chunk; `None` at the end.
     pub(super) async fn next(&mut self, stream: &mut ByteStream) -> Result<Option<Bytes>, ListWatchError> {
-        let next = if self.bytes < LONG { None } else { self.ready_soon(stream).await };
+        let next = if self.bytes < LONG_LIST { None } else { self.ready_soon(stream).await };
         let piece = match next {
             Some(piece) => piece,
             None => self.wait(stream).await?,
@@ -63,55 +71,55 @@ impl Reading {
         Ok(piece)
     }
 
-    /// Whether it is so late, told when nothing was there for a while or much was: looking at the clock for each piece costs as
-    /// much as splitting it into lines.
+    /// Whether the deadline has passed. Checked only after a pause or after many bytes: reading the clock for each
+    /// chunk costs as much as splitting it into lines.
     pub(super) fn is_after(&mut self, deadline: Instant) -> bool {
-        if self.bytes < self.next_look {
+        if self.bytes < self.next_clock_check {
             return false;
         }
-        self.next_look = self.bytes + LONG;
+        self.next_clock_check = self.bytes + LONG_LIST;
         self.clock.now() >= deadline
     }
 
     async fn wait(&mut self, stream: &mut ByteStream) -> Result<Next, ListWatchError> {
-        if self.bytes >= LONG {
-            self.clock.sleep(NAP).await;
+        if self.bytes >= LONG_LIST {
+            self.clock.sleep(READ_PAUSE).await;
         }
-        self.next_look = self.bytes;
+        self.next_clock_check = self.bytes;
         let now = self.clock.now();
-        if now.since(self.since) >= PRECISION {
+        if now.duration_since(self.since) >= TIMEOUT_TOLERANCE {
             self.since = now;
-            self.silence = self.clock.sleep_until(now + SILENCE);
+            self.timeout = self.clock.sleep_until(now + READ_TIMEOUT);
         }
         tokio::select! {
             biased;
             piece = stream.next() => Ok(piece),
-            () = &mut self.silence => Err(ListWatchError::Silent(SILENCE)),
+            () = &mut self.timeout => Err(ListWatchError::Timeout(READ_TIMEOUT)),
         }
     }
 
-    /// What comes next, if it is there, or if whoever brings it from the socket only has to get a turn. Where nobody does,
-    /// giving way would only wake another thread.
+    /// Returns the next chunk if it is available, possibly after one yield to the connection's task. If yielding has
+    /// brought nothing before, skip it: it would only wake another thread.
     async fn ready_soon(&mut self, stream: &mut ByteStream) -> Option<Next> {
         if let Some(next) = stream.next().now_or_never() {
             self.flows = true;
             return Some(next);
         }
-        if std::mem::take(&mut self.flows) && self.in_vain == IN_VAIN {
+        if std::mem::take(&mut self.flows) && self.empty_yields == MAX_EMPTY_YIELDS {
             return None;
         }
-        give_way().await;
+        yield_to_ready_tasks().await;
         let next = stream.next().now_or_never();
-        self.in_vain = if next.is_some() { 0 } else { IN_VAIN.min(self.in_vain + 1) };
+        self.empty_yields = if next.is_some() { 0 } else { MAX_EMPTY_YIELDS.min(self.empty_yields + 1) };
         next
     }
 }
 
-/// Lets the tasks run that are ready on this thread. Cheaper than tokio's own way, which looks for news of all sockets.
-pub(super) async fn give_way() {
-    let mut has_given_way = false;
+/// Lets ready tasks of this thread run. Cheaper than tokio's `yield_now`, which polls all sockets.
+pub(super) async fn yield_to_ready_tasks() {
+    let mut has_yielded = false;
     poll_fn(|cx| {
-        if std::mem::replace(&mut has_given_way, true) {
+        if std::mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
@@ -131,8 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// What makes a list long, then pairs of pieces, each pair so long after the one before. Counts how often somebody had to
-    /// wait.
+    /// A long chunk, then pairs of chunks with a pause before each pair. Counts the polls without data.
     fn pieces(clock: &Clock, pause: Duration, waits: &Arc<AtomicUsize>) -> ByteStream {
         let (clock, waits) = (clock.clone(), waits.clone());
         let (mut count, mut sleep) = (0, clock.sleep(Duration::ZERO));
@@ -145,14 +152,14 @@ mod tests {
                 sleep = clock.sleep(pause);
             }
             count += 1;
-            let bytes = if count == 1 { LONG } else { 1 };
+            let bytes = if count == 1 { LONG_LIST } else { 1 };
             Poll::Ready((count < 16).then(|| Ok(vec![0; bytes].into())))
         })
         .boxed()
     }
 
     #[test]
-    fn where_nobody_else_brings_the_list_nobody_is_given_a_turn() {
+    fn yielding_stops_if_no_other_task_brings_the_list() {
         Simulation::new(1).run(|clock| async move {
             let waits = Arc::default();
             let mut stream = pieces(&clock, Duration::from_millis(20), &waits);
@@ -161,13 +168,13 @@ mod tests {
             while reading.next(&mut stream).await.unwrap().is_some() {
                 counts.push(waits.swap(0, Ordering::Relaxed));
             }
-            // Before giving way, after it, and after a nap; from then on before a nap and after it.
+            // Polls before and after the yield, and after the pause; later only before and after the pause.
             assert_eq!(counts, [0, 3, 0, 3, 0, 3, 0, 2, 0, 2, 0, 2, 0, 2, 0]);
         });
     }
 
     #[test]
-    fn what_another_task_brings_is_not_waited_for() {
+    fn data_of_another_task_arrives_without_a_pause() {
         Simulation::new(2).run(|clock| async move {
             let waits = Arc::default();
             let (sender, receiver) = futures::channel::mpsc::channel(0);
@@ -177,7 +184,11 @@ mod tests {
             let (mut stream, began) = (receiver.boxed(), clock.now());
             let mut reading = Reading::new(&clock);
             while reading.next(&mut stream).await.unwrap().is_some() {}
-            assert!(clock.now().since(began) < NAP, "{:?}", clock.now().since(began));
+            assert!(
+                clock.now().duration_since(began) < READ_PAUSE,
+                "{:?}",
+                clock.now().duration_since(began)
+            );
         });
     }
 }

@@ -1,12 +1,12 @@
-//! What a delta changes, and what handlers are told of it. Owns the comparison of what was known with what is told; knows no
-//! lock and no task.
+//! Computes the next state of the indexer and the events for handlers from deltas. Compares known objects with received
+//! ones; has no lock and no task.
 
 use std::sync::Arc;
 
 use bowline_clock::{HashSet, HashState};
 use kube::Resource;
 
-use crate::delta_fifo::{Replaced, Unreadable};
+use crate::delta_fifo::{Replaced, UndecodableRef};
 use crate::event::{Deleted, Event};
 use crate::indexer::{Change, Snapshot};
 use crate::key::object_key;
@@ -16,17 +16,17 @@ use bowline_machinery::ObjectKey;
 /// Applies deltas one after the other.
 pub(super) struct Applying<'a, K> {
     pub(super) next: &'a mut Snapshot<K>,
-    /// What handlers are to be told.
+    /// Events for handlers, in order.
     pub(super) events: Vec<Event<K>>,
 }
 
 impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
-    /// One object that is there. Whether this is news.
+    /// Applies an object that exists. Returns whether this is news.
     pub(super) fn applied(&mut self, object: &Arc<K>) -> bool {
         let key = object_key(&**object);
         match self.next.get(&key) {
             None => self.add(key, object.clone(), false),
-            // Of one that had its name before, too.
+            // Also an old version of an earlier object with the same name.
             Some(old) if is_not_newer(&*old, &**object) => return false,
             Some(old) if is_recreated(&*old, &**object) => {
                 self.remove(&key, old, true);
@@ -37,25 +37,25 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
         true
     }
 
-    /// One object that is gone, and what it last was. Whether this is news.
+    /// Applies a deletion; `object` is the final state. Returns whether this is news.
     pub(super) fn deleted(&mut self, object: &Arc<K>) -> bool {
         let key = object_key(&**object);
         match self.next.get(&key) {
-            // Another one has its name by now: this was told when that one came.
+            // Another object has the name now; the deletion was delivered with that one's addition.
             Some(known) if is_recreated(&*known, &**object) => false,
-            // It came back since: a watch that begins again too early tells of an earlier departure.
+            // The object exists again: a watch that restarts too early repeats an old deletion.
             Some(known) if is_older(&**object, &*known) => false,
             Some(_) => {
                 self.remove(&key, object.clone(), false);
                 true
             }
-            // Nobody was told of it.
+            // No handler knows the object.
             None => false,
         }
     }
 
-    /// One object that is gone, and what it last was could not be read.
-    pub(super) fn gone(&mut self, object: &Unreadable) {
+    /// Applies the deletion of an object whose final state could not be decoded.
+    pub(super) fn gone(&mut self, object: &UndecodableRef) {
         if let Some(known) = self.next.get(&object.key)
             && !is_another(&*known, object)
         {
@@ -63,22 +63,22 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
         }
     }
 
-    /// All that there is in some namespaces. Handlers are told of what went before they are told of what came.
+    /// Applies a complete list of some namespaces. Handlers see deletions before additions and updates.
     pub(super) fn replaced(&mut self, replaced: Replaced<K>, namespaces: &Namespaces, is_first: bool) {
         let Replaced { mut kept, mut items, unreadable, .. } = replaced;
         if let Some(earlier) = kept.take_if(|kept| !kept.is_of(self.next)) {
-            // What was known when the list began has changed since: what it has is looked at one by one.
+            // The known objects changed after the list began: compare the unchanged ones one by one.
             items.splice(0..0, earlier.list());
         }
         if self.next.is_empty() && unreadable.is_empty() && self.filled(&items, is_first) {
             return;
         }
-        // The usual outcome of another list.
+        // The usual result of a relist.
         let has_all = kept.as_ref().is_some_and(|kept| kept.len() == self.next.len());
         let mut there: HashSet<ObjectKey> =
             HashSet::with_capacity_and_hasher(items.len(), HashState::for_lookups());
         let mut came = Vec::new();
-        // Of what is listed twice, the later counts.
+        // If an object is listed twice, the later one counts.
         for object in items.into_iter().rev() {
             let key = object_key(&*object);
             if !there.insert(key.clone()) {
@@ -94,7 +94,7 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
             }
         }
         came.reverse();
-        // What is known of an object that cannot be read stays, but not what is known of its predecessor.
+        // An undecodable object keeps its last known state, but not the state of a predecessor with the same name.
         for object in unreadable {
             if self.next.get(&object.key).is_none_or(|known| !is_another(&*known, &object)) {
                 there.insert(object.key);
@@ -119,7 +119,7 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
         }
     }
 
-    /// Objects where there were none. Whether that was done: not if one is listed twice.
+    /// Adds objects to an empty indexer. Returns false, without a change, if an object is listed twice.
     fn filled(&mut self, items: &[Arc<K>], is_first: bool) -> bool {
         let objects: Vec<_> = items.iter().map(|object| (object_key(&**object), object.clone())).collect();
         if !self.next.fill(&objects) {
@@ -146,13 +146,14 @@ impl<K: Resource + Send + Sync + 'static> Applying<'_, K> {
     }
 }
 
-/// Whether one of the name went and another came. Of what a cache was warmed with the uid may not be known.
+/// Whether one object of this name was replaced by another. The uid of an object that a cache was filled with may be
+/// unknown.
 fn is_recreated<K: Resource>(old: &K, new: &K) -> bool {
     matches!((&old.meta().uid, &new.meta().uid), (Some(old), Some(new)) if old != new)
 }
 
-/// Whether this is about another object of the name.
-fn is_another<K: Resource>(known: &K, object: &Unreadable) -> bool {
+/// Whether the reference means another object of the same name.
+fn is_another<K: Resource>(known: &K, object: &UndecodableRef) -> bool {
     matches!((&known.meta().uid, &object.uid), (Some(known), Some(uid)) if known != uid)
 }
 
@@ -162,13 +163,13 @@ pub(super) fn is_same<K: Resource>(old: &K, new: &K) -> bool {
         && old.meta().resource_version == new.meta().resource_version
 }
 
-/// Whether this was told before: the same version again, or one from before it, as a watch that begins again too early may
-/// send. Versions are compared only as far as they are numbers.
+/// Whether the change was seen before: the same version or an older one, as a watch that restarts too early may send.
+/// Versions are ordered only if they are numbers.
 fn is_not_newer<K: Resource>(old: &K, new: &K) -> bool {
     is_same(old, new) || matches!((number(old), number(new)), (Some(old), Some(new)) if new <= old)
 }
 
-/// Whether one is from before the other, as far as versions are numbers.
+/// Whether `one` is older than `other`. False if versions are not numbers.
 fn is_older<K: Resource>(one: &K, other: &K) -> bool {
     matches!((number(one), number(other)), (Some(one), Some(other)) if one < other)
 }

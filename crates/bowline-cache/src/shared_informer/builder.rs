@@ -1,4 +1,4 @@
-//! How an informer is put together.
+//! Builds an informer: sources, options and their defaults.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -18,18 +18,18 @@ use crate::list_watch::{ClientListWatch, ListWatch, ListWatchError, Selectors};
 use crate::metrics::{Metrics, NoMetrics};
 use crate::namespaces::Namespaces;
 use crate::reflector::{Decoder, ErrorHook, Health, Settings, Transform};
-use crate::set_aside::Shelf;
+use crate::undecodable::UndecodableObjects;
 
-/// So many items are on one page by default, as in client-go.
+/// Default page size, as in client-go.
 const PAGE: u32 = 500;
 
-/// Puts an informer together.
+/// Builds a [`SharedInformer`].
 #[must_use = "an informer is only there when it is built"]
 pub struct InformerBuilder<K> {
     spawner: Spawner,
     kind: Kind<K>,
     sources: Vec<(Namespaces, Arc<dyn ListWatch>)>,
-    /// Where they are kept.
+    /// Namespaces with kept `managedFields`.
     managed_fields: Vec<Namespaces>,
     transform: Option<Transform<K>>,
     resync: Option<Duration>,
@@ -38,24 +38,24 @@ pub struct InformerBuilder<K> {
     on_error: Option<ErrorHook>,
 }
 
-/// Why there is no informer.
+/// Error of [`InformerBuilder::build`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InformerError {
-    /// It has nowhere to get its objects from.
+    /// No source was given.
     #[error("an informer of {kind} needs a source: call `client` or `source`")]
     NoSource {
-        /// What it would have been an informer of.
+        /// The kind of the informer.
         kind: String,
     },
-    /// Two sources would contradict each other about what is there.
+    /// Two sources cover the same objects, so their lists would contradict each other.
     #[error("two sources of an informer of {kind} cover the same objects: {first} and {second}")]
     Overlap {
-        /// What it would have been an informer of.
+        /// The kind of the informer.
         kind: String,
-        /// What one of them covers.
+        /// Namespaces of one source.
         first: Namespaces,
-        /// What another covers.
+        /// Namespaces of the other source.
         second: Namespaces,
     },
 }
@@ -75,12 +75,12 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
         }
     }
 
-    /// All objects that an API server has.
+    /// Adds all objects of an API server as a source.
     pub fn client(self, client: Client) -> Self {
         self.selected(client, Namespaces::All, Selectors::default())
     }
 
-    /// The objects that an API server has in some namespaces and that it selects. May be called several times for
+    /// Adds the selected objects of an API server in some namespaces as a source. May be called several times for
     /// different namespaces.
     pub fn selected(self, client: Client, namespaces: Namespaces, mut selectors: Selectors) -> Self {
         let namespace = match &namespaces {
@@ -101,68 +101,68 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
         self.source(namespaces, list_watch)
     }
 
-    /// Objects from anywhere else. What is listed there is all that there is in these namespaces.
+    /// Adds any other source. Its list must be complete for these namespaces.
     pub fn source(mut self, namespaces: Namespaces, list_watch: impl ListWatch) -> Self {
         self.sources.push((namespaces, Arc::new(list_watch)));
         self
     }
 
-    /// Keeps `metadata.managedFields`, which are skipped by default: they are often half of an object, and hardly anybody
-    /// reads them.
+    /// Keeps `metadata.managedFields` in all namespaces. Default: they are skipped, since they are often half of an
+    /// object and seldom read.
     pub fn keep_managed_fields(self) -> Self {
         self.keep_managed_fields_in(Namespaces::All)
     }
 
-    /// Keeps `metadata.managedFields` of the objects in some namespaces. May be called several times.
+    /// Keeps `metadata.managedFields` in some namespaces. May be called several times.
     pub fn keep_managed_fields_in(mut self, namespaces: Namespaces) -> Self {
         self.managed_fields.push(namespaces);
         self
     }
 
-    /// Done to each object once, before anybody sees it; typically dropping what nobody needs. It must leave name,
-    /// namespace, uid and resource version alone. If it panics, the object is set aside.
+    /// Changes each object once, before it is cached; typically drops fields. It must not change name, namespace, uid
+    /// and resource version. If it panics, the object is set aside. Default: none.
     pub fn transform(mut self, transform: impl Fn(&mut K) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
 
-    /// Tells handlers of every object again after each period, unless they were added with a period of their own. At least
-    /// a second. Never, by default.
+    /// Delivers every object to handlers again after each period. A handler's own period takes precedence. Minimum: 1
+    /// second. Default: never.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period.max(Duration::from_secs(1)));
         self
     }
 
-    /// Whether a list is asked for as a watch first (`sendInitialEvents`), which costs the server less; one that does not
-    /// know it is asked for an ordinary list. Yes, by default.
+    /// Whether to request a list as a watch first (`sendInitialEvents`), which costs the server less. If the server
+    /// does not support it, the reflector sends an ordinary list request. Default: true.
     pub fn streaming_lists(mut self, streaming: bool) -> Self {
         self.settings.streaming = streaming;
         self
     }
 
-    /// So many items on one page, where a list has to be read in pages: 500, by default.
+    /// Items per page, if a list is read in pages. Default: 500.
     pub fn page_size(mut self, items: std::num::NonZeroU32) -> Self {
         self.settings.page = items.get();
         self
     }
 
-    /// Where the informer reports what it does. Nowhere, by default; [`SharedInformer::stats`] can always be asked.
+    /// Receiver of measurements. Default: none; [`SharedInformer::stats`] is always available.
     pub fn metrics(mut self, metrics: impl Metrics) -> Self {
         self.metrics = Arc::new(metrics);
         self
     }
 
-    /// Is told of every list and watch that failed. The informer tries again by itself. It is logged in any case,
-    /// the same error once.
+    /// Called with each failed list and watch. The informer retries by itself, and logs the same error once. Default:
+    /// none.
     pub fn on_error(mut self, hook: impl Fn(&ListWatchError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Arc::new(hook));
         self
     }
 
-    /// Puts it together. It does nothing until it is [started](SharedInformer::start).
+    /// Builds the informer. It does nothing until it is [started](SharedInformer::start).
     ///
     /// # Errors
-    /// [`InformerError`]
+    /// [`InformerError`] if there is no source, or if two sources overlap.
     pub fn build(self) -> Result<SharedInformer<K>, InformerError> {
         self.check_sources()?;
         let clock = self.spawner.clock().clone();
@@ -172,7 +172,7 @@ impl<K: Resource + Send + Sync + 'static> InformerBuilder<K> {
             managed_fields: self.managed_fields,
             transform: self.transform,
             indexer: indexer.clone(),
-            shelf: Arc::new(Shelf::default()),
+            undecodable: Arc::new(UndecodableObjects::default()),
             metrics: self.metrics.clone(),
         });
         let parts: Vec<_> = self

@@ -1,4 +1,4 @@
-//! Who is told: what a new listener is told first, and what all are told again.
+//! Adds handlers with their initial events, and delivers resyncs.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::listener::Listener;
 use crate::listener::backlog::Batch;
 
 impl<K: Resource + Send + Sync + 'static> Shared<K> {
-    /// Tells those whose time it is of everything again.
+    /// Delivers every object again to the handlers with a due resync.
     pub(super) fn resync(&self, listeners: &Listeners<K>) {
         let now = self.clock.now();
         let due: Vec<_> = listeners.all.iter().filter(|listener| listener.is_resync_due(now)).collect();

@@ -1,10 +1,10 @@
-//! What an informer says of itself.
+//! Counters and sync state of an informer.
 
 use std::sync::atomic::Ordering;
 
 use kube::Resource;
 
-use super::{NotSynced, Shared, Stats};
+use super::{InformerStats, NotSynced, Shared};
 
 impl<K: Resource + Send + Sync + 'static> Shared<K> {
     pub(super) fn not_synced(&self) -> Vec<NotSynced> {
@@ -18,15 +18,16 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
                 error: part.health.error(),
                 brief: part.health.brief(),
                 is_denied: part.health.is_denied(),
+                is_missing: part.health.is_missing(),
             })
             .collect()
     }
 
-    pub(super) fn stats(&self) -> Stats {
-        let mut stats = Stats {
+    pub(super) fn stats(&self) -> InformerStats {
+        let mut stats = InformerStats {
             items: self.indexer.len(),
             events: self.events.load(Ordering::Relaxed),
-            ..Stats::default()
+            ..InformerStats::default()
         };
         for part in &self.parts {
             let counts = part.health.counts();
@@ -36,8 +37,8 @@ impl<K: Resource + Send + Sync + 'static> Shared<K> {
             stats.failures += counts.failures;
             stats.staleness = stats.staleness.max(part.health.staleness());
         }
-        stats.set_aside = self.decoder.shelf.all().len();
-        stats.set_aside_total = self.decoder.shelf.total();
+        stats.undecodable = self.decoder.undecodable.all().len();
+        stats.undecodable_total = self.decoder.undecodable.total();
         let listeners = self.lock();
         let open = || listeners.all.iter().filter(|listener| !listener.is_closed());
         stats.handlers = open().count();

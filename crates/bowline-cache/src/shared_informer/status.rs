@@ -1,71 +1,71 @@
-//! An informer as it is shown to people.
+//! The status of an informer for people: kind, sync state, errors, counters.
 
 use kube::Resource;
 
-use super::{Shared, SharedInformer, Stats};
-use crate::kind::Form;
+use super::{InformerStats, Shared, SharedInformer};
+use crate::kind::Representation;
 use crate::namespaces::Namespaces;
-use crate::reflector::Phase;
-use crate::set_aside::SetAside;
+use crate::reflector::ReflectorPhase;
+use crate::undecodable::UndecodableObject;
 
-/// An informer at one moment, for people who wonder how it is doing.
+/// Status of an informer at one moment, for debug pages.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// What it is an informer of: `deployments.apps/v1`.
+    /// Kind, for example `deployments.apps/v1`.
     pub kind: String,
-    /// How much of an object is kept.
-    pub form: Form,
-    /// Whether everything was listed once.
+    /// Representation of the objects.
+    pub form: Representation,
+    /// Whether all parts were listed once.
     pub has_synced: bool,
-    /// Its parts, each with a list and a watch of its own.
-    pub parts: Vec<PartStatus>,
-    /// Some of the objects that cannot be read now, and why; [`Stats::set_aside`] says how many there are.
-    pub set_aside: Vec<SetAside>,
-    /// What it did and has.
-    pub stats: Stats,
+    /// Status of each reflector: an informer has one per source.
+    pub parts: Vec<ReflectorStatus>,
+    /// Some of the undecodable objects; [`InformerStats::undecodable`] has their number.
+    pub undecodable: Vec<UndecodableObject>,
+    /// Counters.
+    pub stats: InformerStats,
 }
 
-/// A part of an informer at one moment.
+/// Status of one reflector at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct PartStatus {
-    /// Where its objects are.
+pub struct ReflectorStatus {
+    /// Namespaces of its objects.
     pub namespaces: Namespaces,
-    /// What it is at.
-    pub phase: Phase,
-    /// Whether it was listed once.
+    /// Current phase.
+    pub phase: ReflectorPhase,
+    /// Whether it has completed a list.
     pub has_synced: bool,
-    /// What failed last, unless it went well since.
+    /// Last error; `None` after a success.
     pub error: Option<String>,
 }
 
-/// So many of the objects that cannot be read are named.
+/// Maximum number of undecodable objects in a status.
 const NAMED: usize = 16;
 
 impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
-    /// How it is doing, for people. Up to 16 of the objects that cannot be read are named.
+    /// The status of the informer, with up to 16 undecodable objects.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
-        let mut set_aside = self.set_aside();
+        let mut set_aside = self.undecodable();
         set_aside.truncate(NAMED);
         InformerStatus {
             kind: self.kind().to_string(),
             form: self.kind().form(),
             has_synced: self.has_synced(),
             parts: self.shared.part_statuses(),
-            set_aside,
+            undecodable: set_aside,
             stats: self.stats(),
         }
     }
 }
 
 impl<K: Resource + Send + Sync + 'static> Shared<K> {
-    fn part_statuses(&self) -> Vec<PartStatus> {
+    fn part_statuses(&self) -> Vec<ReflectorStatus> {
         let listeners = self.lock();
         let parts = self.parts.iter().zip(&listeners.versions);
         parts
-            .map(|(part, version)| PartStatus {
+            .map(|(part, version)| ReflectorStatus {
                 namespaces: part.namespaces.clone(),
                 phase: part.health.phase(),
                 has_synced: version.is_some(),

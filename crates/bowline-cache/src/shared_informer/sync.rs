@@ -1,38 +1,47 @@
-//! What stands in the way of being in sync, in words.
+//! Errors and texts for informers that have not synced.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::namespaces::Namespaces;
-use crate::reflector::Phase;
+use crate::reflector::ReflectorPhase;
 
-/// A part of an informer that has not been listed yet.
+/// A part of an informer that has not completed its first list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NotSynced {
-    /// What it is an informer of.
+    /// The kind of the informer.
     pub kind: String,
-    /// Where.
+    /// Namespaces of the part.
     pub namespaces: Namespaces,
-    /// What it is at.
-    pub phase: Phase,
-    /// What failed last.
+    /// Current phase of its reflector.
+    pub phase: ReflectorPhase,
+    /// Last error.
     pub error: Option<String>,
-    /// The same in a word or two, for whoever is not to know what the server says.
+    /// Short form of the error, without the server's text, for readers who may not see that.
     pub brief: Option<&'static str>,
-    /// The server said no, in a way that waiting alone does not mend: there is no such kind, or it may not be read.
+    /// Whether the server refused the request, so that waiting alone does not help: the kind is missing or forbidden.
     pub is_denied: bool,
+    /// Whether the server does not have the kind; usually its CRD is not installed.
+    pub is_missing: bool,
 }
 
+/// Hint for a missing kind.
+const HINT: &str = "; is its CRD installed?";
+
 impl NotSynced {
-    /// What is missing, and why in a word or two: for whoever is not to know what the server says.
+    /// Kind, namespaces and short error, without the server's text, for readers who may not see that.
     #[must_use]
     pub fn in_brief(&self) -> String {
         let Self { kind, namespaces, brief, .. } = self;
         brief.map_or_else(
             || format!("{kind} in {namespaces}"),
-            |brief| format!("{kind} in {namespaces} ({brief})"),
+            |brief| format!("{kind} in {namespaces} ({brief}{})", self.hint()),
         )
+    }
+
+    fn hint(&self) -> &'static str {
+        if self.is_missing { HINT } else { "" }
     }
 }
 
@@ -40,13 +49,13 @@ impl fmt::Display for NotSynced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in {} ({}", self.kind, self.namespaces, self.phase)?;
         match &self.error {
-            Some(error) => write!(f, ": {error})"),
+            Some(error) => write!(f, ": {error}{})", self.hint()),
             None => f.write_str(")"),
         }
     }
 }
 
-/// Not everything was in sync in time.
+/// Some informers did not sync within the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncError {
     limit: Duration,
@@ -58,7 +67,7 @@ impl SyncError {
         Self { limit, missing }
     }
 
-    /// What is missing, and why.
+    /// The parts that have not synced, and why.
     #[must_use]
     pub fn missing(&self) -> &[NotSynced] {
         &self.missing

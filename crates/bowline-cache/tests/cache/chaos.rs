@@ -1,10 +1,9 @@
-//! Many who use, read, remove, start and stop at once, in an order that a seed decides.
+//! Concurrent users of one cache: get, drop, read, remove, start and stop, in a random order per seed.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_apiserver::Verdict;
-use bowline_cache::{CacheError, CacheOptions, Informer, InformerCache, Kind, ListQuery};
+use bowline_cache::{CacheError, CacheOptions, InformerCache, InformerHandle, Kind, ListQuery};
 use bowline_clock::Clock;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -12,15 +11,15 @@ use kube::core::PartialObjectMeta;
 
 use crate::world::{World, forbidden, names};
 
-/// Somebody who does this and that with a kind.
-struct Somebody<K> {
+/// A user that acts at random on one kind.
+struct RandomUser<K> {
     cache: InformerCache,
     clock: Clock,
     kind: Kind<K>,
-    held: Vec<Informer<K>>,
+    held: Vec<InformerHandle<K>>,
 }
 
-impl<K: kube::Resource + Send + Sync + 'static> Somebody<K> {
+impl<K: kube::Resource + Send + Sync + 'static> RandomUser<K> {
     fn new(world: &World, cache: &InformerCache, kind: Kind<K>) -> Self {
         Self { cache: cache.clone(), clock: world.clock.clone(), kind, held: Vec::new() }
     }
@@ -48,7 +47,7 @@ impl<K: kube::Resource + Send + Sync + 'static> Somebody<K> {
         }
     }
 
-    /// Ends in time, whatever others do meanwhile.
+    /// Ends within the limit, during any actions of other users.
     async fn read(&self) {
         let query = ListQuery::new();
         let reading = self.clock.timeout(Duration::from_secs(121), self.cache.list(&self.kind, &query));
@@ -61,7 +60,7 @@ impl<K: kube::Resource + Send + Sync + 'static> Somebody<K> {
 }
 
 #[test]
-fn whatever_many_do_at_once_each_kind_that_is_wanted_has_one_watch_and_no_other_has() {
+fn with_concurrent_users_each_needed_kind_has_exactly_one_watch() {
     for seed in 0..30 {
         World::run(seed, |world| async move {
             for name in ["a", "b"] {
@@ -69,20 +68,17 @@ fn whatever_many_do_at_once_each_kind_that_is_wanted_has_one_watch_and_no_other_
                 world.create_secret(name).await;
             }
             let rng = world.clock.clone();
-            world.on_read(move |_| {
-                let delay = Duration::from_millis(rng.rng().range(0..1000));
-                let verdict = if rng.rng().range(0..10) == 0 { forbidden() } else { Verdict::Proceed };
-                (delay, verdict)
-            });
+            world.reads().run(move |_| rng.sleep(Duration::from_millis(rng.rng().range(0..1000))));
+            world.reads().probability(0.1).fail(forbidden());
             let cache = world.cache(CacheOptions::new());
             let (maps, secrets) = (Kind::<ConfigMap>::typed(), Kind::<Secret>::typed());
             let metadata = Kind::<PartialObjectMeta<Secret>>::metadata();
-            let scope = world.spawner().scope("somebody");
+            let scope = world.spawner().scope("user");
             let tasks = [
-                scope.spawn("one", Somebody::new(&world, &cache, maps.clone()).live()),
-                scope.spawn("two", Somebody::new(&world, &cache, maps.clone()).live()),
-                scope.spawn("three", Somebody::new(&world, &cache, secrets.clone()).live()),
-                scope.spawn("four", Somebody::new(&world, &cache, metadata.clone()).live()),
+                scope.spawn("one", RandomUser::new(&world, &cache, maps.clone()).live()),
+                scope.spawn("two", RandomUser::new(&world, &cache, maps.clone()).live()),
+                scope.spawn("three", RandomUser::new(&world, &cache, secrets.clone()).live()),
+                scope.spawn("four", RandomUser::new(&world, &cache, metadata.clone()).live()),
             ];
             for task in join_all(tasks).await {
                 task.expect("it does not panic");

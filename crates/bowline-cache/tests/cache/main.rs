@@ -1,5 +1,5 @@
-//! Caches on the embedded server with simulated time, where what is slow or forbidden is made so. What needs no fault is in
-//! `tests/real`, which has two arms.
+//! Caches on the embedded server with simulated time and injected faults. Tests without faults are in `tests/real`, on
+//! two arms.
 
 mod chaos;
 mod managed_fields;

@@ -1,8 +1,8 @@
-//! managedFields, which the embedded server does not keep: a server that says one thing has some.
+//! Tests of managedFields with a fake server, since the embedded server does not keep them.
 
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, InformerCache, Kind, KindOptions, Settings};
+use bowline_cache::{CacheOptions, InformerCache, Kind, KindOptions, SelectionSettings};
 use bowline_clock::Simulation;
 use bytes::Bytes;
 use futures::StreamExt as _;
@@ -15,7 +15,7 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
-/// Answers every watch with one config map, which has managedFields, and no other event.
+/// A client of a server that answers every watch with one config map with managedFields.
 fn client() -> Client {
     let service = tower::service_fn(|request: Request<Body>| async move {
         let namespace = request.uri().path().split('/').nth(4).unwrap_or_default().to_owned();
@@ -41,7 +41,7 @@ fn client() -> Client {
     Client::new(service, "default")
 }
 
-/// Whether the object in a namespace has its managedFields, in the three forms.
+/// Whether the object in a namespace has its managedFields, in three representations.
 async fn kept(cache: &InformerCache, namespace: &str) -> [bool; 3] {
     let key = format!("{namespace}/a").parse().expect("a key");
     let typed = cache.get(&Kind::<ConfigMap>::typed(), &key).await.expect("in sync").expect("it is there");
@@ -54,17 +54,17 @@ async fn kept(cache: &InformerCache, namespace: &str) -> [bool; 3] {
         .map(|managed_fields| !managed_fields.is_empty())
 }
 
-fn keep(keep: bool) -> Settings {
-    Settings::new().keep_managed_fields(keep)
+fn keep(keep: bool) -> SelectionSettings {
+    SelectionSettings::new().keep_managed_fields(keep)
 }
 
 #[test]
-fn managed_fields_are_kept_where_settings_say_so() {
+fn managed_fields_are_kept_as_configured() {
     Simulation::new(1).run(|clock| async move {
         let scope = clock.scope("test");
-        let two = |one: Settings, two: Settings| [("one", one), ("two", two)];
+        let two = |one: SelectionSettings, two: SelectionSettings| [("one", one), ("two", two)];
         let maps = || KindOptions::new(Kind::<ConfigMap>::typed());
-        let nothing = Settings::new;
+        let nothing = SelectionSettings::new;
         let table = [
             ("by default", CacheOptions::new().namespaces(two(nothing(), nothing())), (false, false)),
             (
@@ -92,7 +92,7 @@ fn managed_fields_are_kept_where_settings_say_so() {
             ),
         ];
         for (case, options, (one, two)) in table {
-            let options = options.sync_limit(Duration::from_secs(5));
+            let options = options.sync_timeout(Duration::from_secs(5));
             let cache = InformerCache::new(&scope.spawner(), client(), options);
             cache.start();
             assert_eq!(kept(&cache, "one").await, [one; 3], "{case}");

@@ -1,4 +1,4 @@
-//! What only goes wrong on several threads.
+//! Races that need several threads.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
 use kube::Client;
 
 #[test]
-fn whatever_starts_and_stops_at_once_all_informers_run_or_none() {
+fn after_concurrent_starts_and_stops_all_informers_run_or_none() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let clock = Clock::real();
@@ -24,7 +24,7 @@ fn whatever_starts_and_stops_at_once_all_informers_run_or_none() {
             let tasks: Vec<_> = (0..4)
                 .map(|number| {
                     let cache = cache.clone();
-                    scope.spawn("somebody", async move {
+                    scope.spawn("user", async move {
                         if number % 2 == 0 { cache.stop().await } else { cache.start() }
                     })
                 })
@@ -32,7 +32,7 @@ fn whatever_starts_and_stops_at_once_all_informers_run_or_none() {
             for task in tasks {
                 task.await.expect("it does not panic");
             }
-            // One that is made now runs if the cache does.
+            // A new informer runs if and only if the cache does.
             let is_started =
                 cache.get_informer(&Kind::<Namespace>::typed()).expect("an informer").is_running();
             let are_running = [maps.is_running(), secrets.is_running(), services.is_running()];

@@ -1,4 +1,4 @@
-//! What a cache does by the clock.
+//! Timers of a cache.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::world::World;
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn everything_is_told_again_after_about_ten_hours_and_not_all_kinds_at_once() {
+fn a_resync_comes_after_about_ten_hours_and_not_for_all_kinds_at_once() {
     World::run(1, |world| async move {
         world.create("a").await;
         world.create_secret("s").await;
@@ -25,7 +25,7 @@ fn everything_is_told_again_after_about_ten_hours_and_not_all_kinds_at_once() {
         );
         let note = |name: &'static str| {
             let (times, clock) = (times.clone(), world.clock.clone());
-            move || times.lock().expect("nobody panics with it").push((name, clock.now()))
+            move || times.lock().expect("the lock is not poisoned").push((name, clock.now()))
         };
         let (of_maps, of_secrets) = (note("map"), note("secret"));
         let _maps = maps.add_handler(move |event: &Event<ConfigMap>| {
@@ -40,10 +40,10 @@ fn everything_is_told_again_after_about_ten_hours_and_not_all_kinds_at_once() {
         });
         cache.start();
         world.clock.sleep(12 * HOUR).await;
-        let times = times.lock().expect("nobody panics with it").clone();
+        let times = times.lock().expect("the lock is not poisoned").clone();
         assert_eq!(times.len(), 2, "{times:?}");
         for (_, time) in &times {
-            let after = time.since(began);
+            let after = time.duration_since(began);
             assert!((9 * HOUR..=11 * HOUR).contains(&after), "{after:?}");
         }
         assert_ne!(times[0].1, times[1].1);

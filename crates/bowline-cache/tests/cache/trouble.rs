@@ -1,10 +1,9 @@
-//! What is slow or forbidden: who waits, for how long, and what it is told.
+//! Slow and forbidden kinds: which calls wait, for how long, and their errors.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::Verdict;
-use bowline_cache::{CacheError, CacheOptions, Kind, ListQuery, Phase, Settings};
+use bowline_cache::{CacheError, CacheOptions, Kind, ListQuery, ReflectorPhase, SelectionSettings};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
 use crate::world::{World, forbidden, names};
@@ -14,27 +13,24 @@ fn maps() -> Kind<ConfigMap> {
 }
 
 #[test]
-fn a_kind_that_is_forbidden_is_named_with_the_reason_hurts_no_other_and_heals() {
+fn a_forbidden_kind_is_reported_delays_no_other_and_recovers() {
     World::run(1, |world| async move {
         world.create("a").await;
         world.create_secret("s").await;
-        world.on_read(|call| match call.resource.as_str() {
-            "configmaps" => (Duration::ZERO, forbidden()),
-            _ => (Duration::ZERO, Verdict::Proceed),
-        });
+        world.reads().resource("configmaps").fail(forbidden());
         let cache = world.cache(CacheOptions::new());
         let informer = cache.get_informer(&maps()).expect("an informer");
         let secrets = cache.get_informer(&Kind::<Secret>::typed()).expect("an informer");
         cache.start();
         let began = world.clock.now();
         let error = cache.wait_for_sync(Duration::from_secs(30)).await.expect_err("one is forbidden");
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(30));
+        assert_eq!(world.clock.now().duration_since(began), Duration::from_secs(30));
         assert_eq!(
             error.to_string(),
-            "not in sync after 30s: configmaps (v1) in all namespaces (waiting to try again: configmaps is forbidden: you \
+            "not in sync after 30s: configmaps (v1) in all namespaces (waiting for retry: configmaps is forbidden: you \
              may not (403 Forbidden))"
         );
-        assert_eq!(error.missing()[0].phase, Phase::Waiting);
+        assert_eq!(error.missing()[0].phase, ReflectorPhase::Waiting);
         assert_eq!(names(&secrets.indexer().list()), ["s"]);
         world.heal();
         cache.wait_for_sync(Duration::from_secs(60)).await.expect("it is allowed now");
@@ -43,32 +39,29 @@ fn a_kind_that_is_forbidden_is_named_with_the_reason_hurts_no_other_and_heals() 
 }
 
 #[test]
-fn a_namespace_that_is_forbidden_hurts_only_itself() {
+fn a_forbidden_namespace_affects_only_itself() {
     World::run(1, |world| async move {
         for namespace in ["closed", "open"] {
             world.create_namespace(namespace).await;
             world.create_in(namespace, "a").await;
         }
-        world.on_read(|call| match call.namespace.as_deref() {
-            Some("closed") => (Duration::ZERO, forbidden()),
-            _ => (Duration::ZERO, Verdict::Proceed),
-        });
-        let both = [("closed", Settings::new()), ("open", Settings::new())];
-        let cache = world.cache(CacheOptions::new().namespaces(both).sync_limit(Duration::from_secs(10)));
+        world.reads().namespace("closed").fail(forbidden());
+        let both = [("closed", SelectionSettings::new()), ("open", SelectionSettings::new())];
+        let cache = world.cache(CacheOptions::new().namespaces(both).sync_timeout(Duration::from_secs(10)));
         let informer = cache.get_informer(&maps()).expect("an informer");
         cache.start();
         let began = world.clock.now();
         let error = cache.list(&maps(), &ListQuery::new()).await.expect_err("a namespace is forbidden");
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(10));
+        assert_eq!(world.clock.now().duration_since(began), Duration::from_secs(10));
         let CacheError::NotSynced(error) = error else { panic!("{error:?}") };
         assert_eq!(error.missing().len(), 1, "{error}");
         assert!(error.to_string().contains("configmaps (v1) in namespace closed"), "{error}");
-        // Who looks at the informer itself has what there is, and it follows.
+        // The informer itself has the objects that could be listed, and follows them.
         world.create_in("open", "b").await;
         world.until("b is held", || informer.indexer().len() == 2).await;
         world.heal();
         let found = cache.list(&maps(), &ListQuery::new().in_namespace("closed")).await;
-        // A failed read does not end the informer, which tries again by itself, if need be after this read.
+        // A failed read does not end the informer. It retries by itself, if need be after this read.
         let found = match found {
             Err(CacheError::NotSynced(_)) => {
                 cache.wait_for_sync(Duration::from_secs(60)).await.expect("it is allowed now");
@@ -84,38 +77,39 @@ fn a_namespace_that_is_forbidden_hurts_only_itself() {
 fn a_read_while_the_kind_is_listed_waits_for_it_and_no_longer() {
     World::run(1, |world| async move {
         world.create("a").await;
-        world.on_read(|_| (Duration::from_secs(30), Verdict::Proceed));
+        world.reads().delay(Duration::from_secs(30));
         let cache = world.cache(CacheOptions::new());
         cache.start();
         let began = world.clock.now();
         let found = cache.list(&maps(), &ListQuery::new()).await.expect("in sync");
         assert_eq!(names(&found), ["a"]);
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(30));
-        // From then on nothing is waited for.
+        assert_eq!(world.clock.now().duration_since(began), Duration::from_secs(30));
+        // Later reads do not wait.
         cache.list(&maps(), &ListQuery::new()).await.expect("in sync");
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(30));
+        assert_eq!(world.clock.now().duration_since(began), Duration::from_secs(30));
     });
 }
 
 #[test]
 fn a_read_ends_with_the_reason_after_two_minutes() {
     World::run(1, |world| async move {
-        world.on_read(|_| (Duration::from_secs(50), forbidden()));
+        world.reads().delay(Duration::from_secs(50));
+        world.reads().fail(forbidden());
         let cache = world.cache(CacheOptions::new());
         cache.start();
         let began = world.clock.now();
         let error = cache.lister(&maps()).await.expect_err("it is forbidden");
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(120));
+        assert_eq!(world.clock.now().duration_since(began), Duration::from_secs(120));
         assert!(error.to_string().contains("not in sync after 120s"), "{error}");
         assert!(error.to_string().contains("403 Forbidden"), "{error}");
     });
 }
 
 #[test]
-fn a_read_that_is_given_up_holds_nothing_back() {
+fn a_cancelled_read_does_not_stop_the_informer() {
     World::run(1, |world| async move {
         world.create("a").await;
-        world.on_read(|_| (Duration::from_secs(30), Verdict::Proceed));
+        world.reads().delay(Duration::from_secs(30));
         let cache = world.cache(CacheOptions::new());
         cache.start();
         let query = ListQuery::new();
@@ -123,15 +117,19 @@ fn a_read_that_is_given_up_holds_nothing_back() {
         assert!(given_up.is_err());
         let began = world.clock.now();
         assert_eq!(names(&cache.list(&maps(), &query).await.expect("in sync")), ["a"]);
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(25), "the informer went on meanwhile");
+        assert_eq!(
+            world.clock.now().duration_since(began),
+            Duration::from_secs(25),
+            "the informer continued meanwhile"
+        );
         assert_eq!(world.watches("configmaps"), 1);
     });
 }
 
 #[test]
-fn a_kind_that_is_removed_while_it_is_listed_is_not_waited_for() {
+fn a_read_ends_when_its_kind_is_removed() {
     World::run(1, |world| async move {
-        world.on_read(|_| (Duration::from_secs(30), Verdict::Proceed));
+        world.reads().delay(Duration::from_secs(30));
         let cache = world.cache(CacheOptions::new());
         cache.start();
         let began = world.clock.now();
@@ -143,14 +141,14 @@ fn a_kind_that_is_removed_while_it_is_listed_is_not_waited_for() {
         let (one, other, ()) = tokio::join!(cache.list(&kind, &one), cache.list(&kind, &other), removing);
         assert_eq!(one, Err(CacheError::Removed { kind: "configmaps (v1)".to_owned() }));
         assert_eq!(other, one);
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(3));
+        assert_eq!(world.clock.now().duration_since(began), Duration::from_secs(3));
     });
 }
 
 #[test]
-fn a_user_who_leaves_while_the_kind_is_listed_ends_the_listing() {
+fn the_last_user_ends_a_list_in_progress() {
     World::run(1, |world| async move {
-        world.on_read(|_| (Duration::from_secs(30), Verdict::Proceed));
+        world.reads().delay(Duration::from_secs(30));
         let cache = world.cache(CacheOptions::new());
         cache.start();
         let informer = cache.get_informer(&maps()).expect("an informer");
@@ -162,29 +160,31 @@ fn a_user_who_leaves_while_the_kind_is_listed_ends_the_listing() {
             drop(informer);
         };
         let (sync, ()) = tokio::join!(cache.wait_for_sync(Duration::from_secs(60)), leaving);
-        assert_eq!(sync, Ok(()), "who left is not waited for");
-        assert_eq!(world.clock.now().since(began), Duration::from_secs(3));
-        world.until("nothing is asked any more", || world.traffic.open("configmaps").is_empty()).await;
+        assert_eq!(sync, Ok(()), "the wait ends with the removed informer");
+        assert_eq!(world.clock.now().duration_since(began), Duration::from_secs(3));
+        world.until("no request is open", || world.traffic.open("configmaps").is_empty()).await;
     });
 }
 
 #[test]
-fn what_fails_is_told_with_its_kind() {
+fn the_error_hook_gets_the_kind() {
     World::run(1, |world| async move {
-        world.on_read(|_| (Duration::ZERO, forbidden()));
-        let told = Arc::new(Mutex::new(Vec::new()));
+        world.reads().fail(forbidden());
+        let lines = Arc::new(Mutex::new(Vec::new()));
         let hook = {
-            let told = told.clone();
+            let lines = lines.clone();
             move |kind: &str, error: &bowline_cache::ListWatchError| {
-                told.lock().expect("nobody panics with it").push(format!("{kind}: {error}"));
+                lines.lock().expect("the lock is not poisoned").push(format!("{kind}: {error}"));
             }
         };
         let cache = world.cache(CacheOptions::new().on_error(hook));
         let _informer = cache.get_informer(&maps()).expect("an informer");
         cache.start();
-        world.until("it is told", || !told.lock().expect("nobody panics with it").is_empty()).await;
-        let told = told.lock().expect("nobody panics with it");
-        assert_eq!(told[0], "configmaps (v1): configmaps is forbidden: you may not (403 Forbidden)");
+        world
+            .until("the event arrives", || !lines.lock().expect("the lock is not poisoned").is_empty())
+            .await;
+        let lines = lines.lock().expect("the lock is not poisoned");
+        assert_eq!(lines[0], "configmaps (v1): configmaps is forbidden: you may not (403 Forbidden)");
     });
 }
 
@@ -201,7 +201,7 @@ fn the_server_sends_nothing_after_the_last_user_left() {
         drop(informer);
         world.until("the watch is closed", || world.traffic.open("configmaps").is_empty()).await;
         world.create("b").await;
-        // Longer than any watch lasts.
+        // Longer than any watch.
         world.clock.sleep(Duration::from_secs(1200)).await;
         assert_eq!(world.frames(), ["ADDED configmaps a"]);
         assert_eq!(world.watches("configmaps"), 1);

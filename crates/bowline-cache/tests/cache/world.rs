@@ -1,9 +1,10 @@
-//! A server in a simulation, which can be made slow or forbidding, and what it was asked and sent.
+//! A server in a simulation whose lists and watches can be delayed or refused. Records requests and events.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
+use bowline_apiserver::faults::{Faults, RequestFilter, Requests};
+use bowline_apiserver::{ApiServer, FrameVerdict, Hook, HookFuture, RequestInfo, Verb, WatchFrame};
 use bowline_cache::{CacheOptions, InformerCache};
 use bowline_clock::{Clock, Scope, Simulation, Spawner};
 use bowline_machinery::Status;
@@ -13,49 +14,18 @@ use kube::{Api, Client};
 
 use crate::traffic::Traffic;
 
-/// Decides about lists and watches: how long they take, and what becomes of them.
-type OnRead = Box<dyn FnMut(&Call) -> (Duration, Verdict) + Send>;
+/// Records the events that watches send, which the fault kit does not.
+#[derive(Clone, Default)]
+struct SentEvents(Arc<Mutex<Vec<String>>>);
 
-/// What stands between a server and those who look at it.
-#[derive(Default)]
-struct Obstacles {
-    on_read: Option<OnRead>,
-    watches: Vec<Call>,
-    frames: Vec<String>,
-}
-
-#[derive(Clone)]
-struct Standing {
-    clock: Clock,
-    obstacles: Arc<Mutex<Obstacles>>,
-}
-
-impl Standing {
-    fn lock(&self) -> MutexGuard<'_, Obstacles> {
-        self.obstacles.lock().expect("nobody panics with it")
-    }
-}
-
-impl Hook for Standing {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut obstacles = self.lock();
-        if call.verb == Verb::Watch {
-            obstacles.watches.push(call.clone());
-        }
-        let is_read = matches!(call.verb, Verb::Watch | Verb::List);
-        let decided = obstacles.on_read.as_mut().filter(|_| is_read).map(|decide| decide(call));
-        drop(obstacles);
-        let (delay, verdict) = decided.unwrap_or_default();
-        Box::pin(async move {
-            if !delay.is_zero() {
-                self.clock.sleep(delay).await;
-            }
-            verdict
-        })
-    }
-
-    fn frame<'a>(&'a self, call: &'a Call, frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        self.lock().frames.push(format!("{} {} {}", frame.event, call.resource, frame.name));
+impl Hook for SentEvents {
+    fn before_frame<'a>(
+        &'a self,
+        call: &'a RequestInfo,
+        frame: WatchFrame<'a>,
+    ) -> HookFuture<'a, FrameVerdict> {
+        let event = format!("{} {} {}", frame.event, call.resource, frame.name);
+        self.0.lock().expect("nobody panics with it").push(event);
         Box::pin(std::future::ready(FrameVerdict::Send))
     }
 }
@@ -64,7 +34,8 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
     pub(crate) traffic: Traffic,
-    standing: Standing,
+    pub(crate) faults: Faults,
+    sent: SentEvents,
     scope: Scope,
 }
 
@@ -72,12 +43,12 @@ impl World {
     /// Runs a test in a simulation.
     pub(crate) fn run<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
         Simulation::new(seed).run(|clock| async move {
-            let standing = Standing { clock: clock.clone(), obstacles: Arc::default() };
-            let server = ApiServer::builder().clock(clock.clone()).hook(standing.clone()).build();
+            let (faults, sent) = (Faults::new(), SentEvents::default());
+            let server = ApiServer::builder().clock(clock.clone()).faults(&faults).hook(sent.clone()).build();
             let traffic = Traffic::default();
             let client = traffic.client(server.expect("it can be built"));
             let scope = clock.scope("test");
-            test(Self { clock, client, traffic, standing, scope }).await;
+            test(Self { clock, client, traffic, faults, sent, scope }).await;
         });
     }
 
@@ -89,24 +60,24 @@ impl World {
         InformerCache::new(&self.spawner(), self.client.clone(), options)
     }
 
-    /// From now on this decides about lists and watches.
-    pub(crate) fn on_read(&self, decide: impl FnMut(&Call) -> (Duration, Verdict) + Send + 'static) {
-        self.standing.lock().on_read = Some(Box::new(decide));
+    /// Begins a rule about lists and watches.
+    pub(crate) fn reads(&self) -> RequestFilter<Requests> {
+        self.faults.on([Verb::List, Verb::Watch])
     }
 
-    /// Nothing stands in the way any more.
+    /// Removes all faults.
     pub(crate) fn heal(&self) {
-        self.standing.lock().on_read = None;
+        self.faults.remove_all();
     }
 
-    /// How many watches of a resource the server was asked for.
+    /// Number of watch requests for a resource.
     pub(crate) fn watches(&self, resource: &str) -> usize {
-        self.standing.lock().watches.iter().filter(|call| call.resource == resource).count()
+        self.faults.requests().verb(Verb::Watch).resource(resource).count()
     }
 
     /// The events that the server sent, without bookmarks.
     pub(crate) fn frames(&self) -> Vec<String> {
-        let frames = &self.standing.lock().frames;
+        let frames = self.sent.0.lock().expect("nobody panics with it");
         frames.iter().filter(|frame| !frame.starts_with("BOOKMARK")).cloned().collect()
     }
 
@@ -135,7 +106,7 @@ impl World {
         secrets.create(&PostParams::default(), &secret).await.expect("created");
     }
 
-    /// Waits for something to become true.
+    /// Waits for a condition.
     pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         for _ in 0..10_000 {
             if is_so() {
@@ -147,8 +118,8 @@ impl World {
     }
 }
 
-pub(crate) fn forbidden() -> Verdict {
-    Verdict::Fail(Status::failure(403, "Forbidden", "configmaps is forbidden: you may not"))
+pub(crate) fn forbidden() -> Status {
+    Status::failure(403, "Forbidden", "configmaps is forbidden: you may not")
 }
 
 /// The names of objects.

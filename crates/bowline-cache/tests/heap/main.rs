@@ -1,4 +1,4 @@
-//! How much memory a relist takes. Alone in its program: the allocator counts for all.
+//! Memory of a relist. In a program of its own: the allocator counts everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +17,16 @@ use tokio::sync::Notify;
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
-/// What client-go has on one page.
+/// Page size of client-go.
 const PAGE: usize = 500;
 
-/// Sends all pods, made while they are sent; tells that everything is too old when it is asked to; then waits.
+/// Sends all pods, generated while they are sent; answers 410 on request; then waits.
 struct Pods {
     lists: AtomicUsize,
     expire: Arc<Notify>,
     pod_bytes: Arc<AtomicUsize>,
     count: usize,
-    /// How many pods are another version from the second list on.
+    /// Number of pods with a new version from the second list on.
     changed: usize,
 }
 
@@ -61,7 +61,7 @@ impl ListWatch for Source {
     }
 }
 
-/// About 5 KB, half of which are managed fields; number and version are still to be put in.
+/// About 5 KB, half of it managed fields, with placeholders for number and version.
 fn template() -> String {
     let field =
         |number| (format!("f:field-{number}"), json!({".": {}, "f:key": {}, "f:operator": {}, "f:path": {}}));
@@ -87,7 +87,7 @@ fn template() -> String {
     format!("{{\"type\":\"ADDED\",\"object\":{pod}}}\n")
 }
 
-/// What the heap grows by while everything is listed again, at its highest and when it is over.
+/// Growth of the heap during a relist: peak, and afterwards.
 async fn relist(count: usize, changed: usize) -> (usize, usize, usize) {
     let clock = Clock::real();
     let scope = clock.scope("test");
@@ -123,18 +123,18 @@ async fn relist(count: usize, changed: usize) -> (usize, usize, usize) {
 
     let after = informer.indexer().list();
     let same = before.iter().zip(&after).filter(|(before, after)| Arc::ptr_eq(before, after)).count();
-    assert_eq!(same, count - changed, "what did not change is the very same");
+    assert_eq!(same, count - changed, "unchanged objects are shared");
     (stats.max_bytes, stats.curr_bytes, PAGE * pods.pod_bytes.load(Ordering::Relaxed))
 }
 
 #[tokio::test]
-async fn a_relist_takes_no_more_than_two_pages_and_what_changed() {
+async fn a_relist_takes_at_most_two_pages_plus_the_changes() {
     let (peak, after, page) = relist(20_000, 0).await;
     assert!(page > 2_000_000, "pods are of an ordinary size: {page} bytes on a page");
     assert!(peak < 2 * page, "with nothing changed, the heap grew by {peak}; a page is {page}");
     assert!(after < page / 4, "{after} bytes stayed");
 
     let (peak, _, page) = relist(4000, 1000).await;
-    // Decoded, an object takes more than its bytes did; the old ones go only when the new ones are in their place.
+    // A decoded object takes more than its bytes; the old objects are freed after the new ones are stored.
     assert!(peak < 2 * page + 1000 * 16 * 1024, "with 1000 changed, the heap grew by {peak}");
 }

@@ -1,4 +1,4 @@
-//! Objects that cannot be read: set aside, seen, and of no harm to the others.
+//! Undecodable objects: set aside, counted, and without effect on others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tracing::{Level, Metadata, Subscriber};
 use crate::script::{Answer, Lab, Script, added, error, initial_end, line, list, object, pairs, raw, values};
 use crate::world::{Witness, World, value};
 
-/// A source whose first watch is told what to say; further ones say what is given.
+/// A source whose first watch is driven by the test. Later watches give the other answers.
 fn live(lab: &Lab, mut then: Vec<Answer>) -> (UnboundedSender<String>, Script) {
     let (sender, receiver) = unbounded();
     let mut receiver = Some(receiver);
@@ -26,17 +26,17 @@ fn live(lab: &Lab, mut then: Vec<Answer>) -> (UnboundedSender<String>, Script) {
     (sender, script)
 }
 
-/// A config map whose data is a number.
+/// A config map with a number as data.
 fn bad(name: &str, version: u64) -> String {
     raw(name, 1, version, "5")
 }
 
 fn aside(informer: &SharedInformer<ConfigMap>) -> Vec<String> {
-    informer.set_aside().iter().map(|aside| format!("{}@{}", aside.key, aside.resource_version)).collect()
+    informer.undecodable().iter().map(|aside| format!("{}@{}", aside.key, aside.resource_version)).collect()
 }
 
 #[test]
-fn a_bad_object_is_set_aside_and_the_others_go_on() {
+fn an_undecodable_object_is_set_aside_and_the_others_are_delivered() {
     Lab::run(1, |lab| async move {
         let (sender, script) = live(&lab, Vec::new());
         let informer = lab.informer(&script);
@@ -45,63 +45,63 @@ fn a_bad_object_is_set_aside_and_the_others_go_on() {
         let all =
             [added("a", 1, 1, "1"), line("ADDED", &bad("bad", 2)), added("b", 1, 3, "1"), initial_end(3)];
         sender.unbounded_send(all.concat()).unwrap();
-        assert!(registration.synced().await);
-        assert_eq!(witness.told(), ["+a=1*", "+b=1*"]);
+        assert!(registration.wait_synced().await);
+        assert_eq!(witness.lines(), ["+a=1*", "+b=1*"]);
         assert_eq!(aside(&informer), ["default/bad@2"]);
-        assert!(informer.set_aside()[0].error.contains("expected a map"), "{:?}", informer.set_aside());
-        assert_eq!((informer.stats().set_aside, informer.stats().set_aside_total), (1, 1));
+        assert!(informer.undecodable()[0].error.contains("expected a map"), "{:?}", informer.undecodable());
+        assert_eq!((informer.stats().undecodable, informer.stats().undecodable_total), (1, 1));
         assert_eq!(script.asked(), ["stream"], "it is no reason to ask again");
 
-        // It is good now.
+        // The object becomes decodable.
         sender.unbounded_send(line("MODIFIED", &object("bad", 1, 4, "1"))).unwrap();
-        lab.until("it is told", || witness.count() == 3).await;
-        assert_eq!(witness.told()[2], "+bad=1");
-        assert_eq!((aside(&informer), informer.stats().set_aside_total), (vec![], 1));
+        lab.until("the event arrives", || witness.count() == 3).await;
+        assert_eq!(witness.lines()[2], "+bad=1");
+        assert_eq!((aside(&informer), informer.stats().undecodable_total), (vec![], 1));
 
-        // And bad again: what could be read stays.
+        // It becomes undecodable again: the last decodable version stays.
         sender.unbounded_send(line("MODIFIED", &bad("bad", 5)) + &added("c", 1, 6, "1")).unwrap();
-        lab.until("the other is told", || witness.count() == 4).await;
+        lab.until("the other handler gets the event", || witness.count() == 4).await;
         assert_eq!(values(&informer)["bad"], "1");
         assert_eq!(aside(&informer), ["default/bad@5"]);
 
-        // Its end is its end.
+        // A deletion is delivered, although its final state is undecodable.
         sender.unbounded_send(line("DELETED", &bad("bad", 7))).unwrap();
-        lab.until("it is told", || witness.count() == 5).await;
-        assert_eq!(witness.told()[4], "-bad=1?");
+        lab.until("the event arrives", || witness.count() == 5).await;
+        assert_eq!(witness.lines()[4], "-bad=1?");
         assert_eq!(aside(&informer), [""; 0]);
         assert_eq!(informer.stats().failures, 0);
     });
 }
 
 #[test]
-fn a_bad_object_that_nobody_was_told_of_goes_without_a_word() {
+fn the_deletion_of_an_undecodable_unknown_object_is_no_event() {
     Lab::run(2, |lab| async move {
         let (sender, script) = live(&lab, Vec::new());
         let informer = lab.informer(&script);
         let (witness, _registration) = Witness::of(&informer);
         informer.start();
         sender.unbounded_send(line("ADDED", &bad("bad", 2)) + &initial_end(3)).unwrap();
-        informer.synced().await;
+        informer.wait_synced().await;
         sender.unbounded_send(line("DELETED", &bad("bad", 4)) + &added("a", 1, 5, "1")).unwrap();
-        lab.until("the other is told", || witness.count() == 1).await;
-        assert_eq!((witness.told(), aside(&informer)), (vec!["+a=1".to_owned()], vec![]));
+        lab.until("the other handler gets the event", || witness.count() == 1).await;
+        assert_eq!((witness.lines(), aside(&informer)), (vec!["+a=1".to_owned()], vec![]));
     });
 }
 
 #[test]
-fn what_was_set_aside_is_not_waited_for() {
+fn an_undecodable_object_does_not_hold_back_the_version() {
     Lab::run(21, |lab| async move {
         let (sender, script) = live(&lab, Vec::new());
         let informer = lab.informer(&script);
         informer.start();
         sender.unbounded_send(added("a", 1, 1, "1") + &initial_end(3)).unwrap();
-        informer.synced().await;
+        informer.wait_synced().await;
         let key = ObjectKey::new("default", "bad");
         let frames = [
             line("ADDED", &bad("bad", 4)),
             line("DELETED", &bad("bad", 5)),
             line("ADDED", &bad("bad", 6)),
-            // Nobody knows it, and it is no news that it is gone.
+            // The deletion of an unknown object is no event.
             line("DELETED", &object("bad", 1, 7, "1")),
         ];
         for (frame, version) in frames.into_iter().zip(4..) {
@@ -110,7 +110,7 @@ fn what_was_set_aside_is_not_waited_for() {
             assert!(!informer.has_reached(&key, version + 1));
             assert_eq!(informer.last_sync_resource_version(), Some(version.to_string()));
         }
-        // What comes once more from before takes nothing back.
+        // A repeated old event does not take the version back.
         sender.unbounded_send(added("a", 1, 1, "1") + &added("b", 1, 8, "1")).unwrap();
         lab.until("it is reached", || informer.has_reached(&key, 8)).await;
         sender.unbounded_send(added("a", 1, 1, "1")).unwrap();
@@ -120,7 +120,7 @@ fn what_was_set_aside_is_not_waited_for() {
 }
 
 #[test]
-fn a_list_does_not_delete_what_it_could_not_read() {
+fn a_list_does_not_delete_undecodable_objects() {
     Lab::run(3, |lab| async move {
         let again = [line("ADDED", &bad("kept", 5)), initial_end(9)].concat();
         let (sender, script) = live(&lab, vec![Answer::Open(vec![again])]);
@@ -129,34 +129,34 @@ fn a_list_does_not_delete_what_it_could_not_read() {
         informer.start();
         let all = [added("gone", 1, 1, "1"), added("kept", 1, 2, "1"), initial_end(3)];
         sender.unbounded_send(all.concat()).unwrap();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         sender.unbounded_send(error(410, "Expired")).unwrap();
-        lab.until("it is listed again", || informer.stats().lists == 2).await;
-        lab.until("it is told", || witness.count() == 3).await;
-        assert_eq!(witness.told()[2], "-gone=1?");
+        lab.until("the relist is complete", || informer.stats().lists == 2).await;
+        lab.until("the event arrives", || witness.count() == 3).await;
+        assert_eq!(witness.lines()[2], "-gone=1?");
         assert_eq!(values(&informer), pairs([("kept", "1")]));
         assert_eq!(aside(&informer), ["default/kept@5"]);
     });
 }
 
 #[test]
-fn a_list_forgets_bad_objects_that_are_gone() {
+fn a_list_forgets_undecodable_objects_that_were_deleted() {
     Lab::run(4, |lab| async move {
         let again = [added("a", 1, 5, "1"), initial_end(9)].concat();
         let (sender, script) = live(&lab, vec![Answer::Open(vec![again])]);
         let informer = lab.informer(&script);
         informer.start();
         sender.unbounded_send(line("ADDED", &bad("bad", 2)) + &initial_end(3)).unwrap();
-        informer.synced().await;
+        informer.wait_synced().await;
         assert_eq!(aside(&informer).len(), 1);
         sender.unbounded_send(error(410, "Expired")).unwrap();
-        lab.until("it is listed again", || informer.indexer().len() == 1).await;
+        lab.until("the relist is complete", || informer.indexer().len() == 1).await;
         assert_eq!(aside(&informer), [""; 0]);
     });
 }
 
 #[test]
-fn what_a_reader_finds_bad_is_set_aside_until_it_changes() {
+fn an_object_that_a_reader_cannot_decode_is_set_aside_until_it_changes() {
     Lab::run(8, |lab| async move {
         let again = Answer::Open(vec![
             [added("a", 1, 1, "1"), added("b", 1, 5, "2"), added("c", 1, 3, "1"), initial_end(9)].concat(),
@@ -167,22 +167,22 @@ fn what_a_reader_finds_bad_is_set_aside_until_it_changes() {
         let all =
             ["a", "b", "c", "d"].into_iter().zip(1..).map(|(name, version)| added(name, 1, version, "1"));
         sender.unbounded_send(all.chain([initial_end(4)]).collect::<String>()).unwrap();
-        informer.synced().await;
+        informer.wait_synced().await;
         let found: Vec<_> = ["a", "b", "d", "c"]
             .map(|name| informer.indexer().get_in("default", name).expect("it is there"))
             .into();
-        // However often it is read.
+        // Repeated reads count once.
         for object in found.iter().take(3).chain(found.iter().take(3)) {
             informer.put_aside(object, "it is not as it should be");
         }
         assert_eq!(aside(&informer), ["default/a@1", "default/b@2", "default/d@4"]);
-        assert_eq!(informer.stats().set_aside_total, 3);
-        assert_eq!(informer.set_aside()[0].error, "it is not as it should be");
-        // Another list, in which one of them is another version, and one is not.
+        assert_eq!(informer.stats().undecodable_total, 3);
+        assert_eq!(informer.undecodable()[0].error, "it is not as it should be");
+        // A relist with a new version of one of them.
         sender.unbounded_send(error(410, "Expired")).unwrap();
-        lab.until("it is listed again", || values(&informer)["b"] == "2").await;
+        lab.until("the relist is complete", || values(&informer)["b"] == "2").await;
         assert_eq!(aside(&informer), ["default/a@1"]);
-        // Whoever comes late with what it was is not heard.
+        // A late report about an old version is ignored.
         informer.put_aside(&found[1], "it was not as it should be");
         informer.indexer().delete(&ObjectKey::new("default", "c"));
         informer.put_aside(&found[3], "it was not as it should be");
@@ -191,23 +191,23 @@ fn what_a_reader_finds_bad_is_set_aside_until_it_changes() {
 }
 
 #[test]
-fn a_bad_object_right_behind_a_list_stays_set_aside() {
+fn an_undecodable_object_right_after_a_list_stays_set_aside() {
     Lab::run(5, |lab| async move {
         let (sender, script) = live(&lab, Vec::new());
         let informer = lab.informer(&script);
         let (witness, _registration) = Witness::of(&informer);
         informer.start();
-        // All in one piece: it is read before the list is applied.
+        // All in one chunk: it is decoded before the list is applied.
         let all =
             [added("a", 1, 1, "1"), initial_end(1), line("ADDED", &bad("bad", 2)), added("b", 1, 3, "1")];
         sender.unbounded_send(all.concat()).unwrap();
-        lab.until("all is told", || witness.count() == 2).await;
+        lab.until("all events arrive", || witness.count() == 2).await;
         assert_eq!(aside(&informer), ["default/bad@2"]);
     });
 }
 
 #[test]
-fn an_object_without_a_name_is_counted_and_passed_over() {
+fn an_object_without_a_name_is_counted_and_skipped() {
     Lab::run(6, |lab| async move {
         let items =
             [object("a", 1, 1, "1"), r#"{"metadata":{"labels":{}}}"#.to_owned(), object("b", 1, 2, "1")];
@@ -219,7 +219,7 @@ fn an_object_without_a_name_is_counted_and_passed_over() {
         informer.start();
         informer.wait_for_sync(Duration::from_secs(1)).await.unwrap();
         assert_eq!(values(&informer), pairs([("a", "1"), ("b", "1")]));
-        assert_eq!(informer.stats().set_aside_total, 1);
+        assert_eq!(informer.stats().undecodable_total, 1);
     });
 }
 
@@ -234,26 +234,26 @@ fn a_transform_that_panics_sets_the_object_aside() {
         let informer = world.informer_with(|builder| {
             builder.transform(move |map: &mut ConfigMap| {
                 count.fetch_add(1, Ordering::Relaxed);
-                assert!(value(map) != "bad", "as the test wants it");
+                assert!(value(map) != "bad", "this panic is part of the test");
                 map.metadata.labels = Some([("transformed".to_owned(), "yes".to_owned())].into());
             })
         });
         let (witness, registration) = Witness::of(&informer);
         informer.start();
-        assert!(registration.synced().await);
-        assert_eq!(witness.told(), ["+a=good*", "+c=good*"]);
+        assert!(registration.wait_synced().await);
+        assert_eq!(witness.lines(), ["+a=good*", "+c=good*"]);
         assert_eq!(aside(&informer).len(), 1);
-        assert!(informer.set_aside()[0].error.contains("as the test wants it"));
+        assert!(informer.undecodable()[0].error.contains("this panic is part of the test"));
         let all = informer.indexer().list();
         assert!(all.iter().all(|map| map.metadata.labels.is_some()));
         assert_eq!(runs.load(Ordering::Relaxed), 3);
         world.update("b", "good").await;
-        world.until("it is told", || witness.count() == 3).await;
+        world.until("the event arrives", || witness.count() == 3).await;
         assert_eq!((aside(&informer), runs.load(Ordering::Relaxed)), (vec![], 4));
     });
 }
 
-/// Counts warnings that an object was set aside.
+/// Collects warnings.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<String>>>);
 
@@ -276,15 +276,17 @@ impl Subscriber for Warnings {
         }
         let mut text = Text(String::new());
         event.record(&mut text);
-        self.0.lock().expect("nobody panics with it").push(text.0);
+        self.0.lock().expect("the lock is not poisoned").push(text.0);
     }
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
 }
 
 #[test]
-fn a_bad_object_is_complained_about_once() {
+fn an_undecodable_object_is_logged_once() {
     let warnings = Warnings::default();
+    // With one dispatcher alone, the thread that reaches a call site first decides whether it is enabled; another test may be first.
+    let _second = tracing::Dispatch::new(Warnings::default());
     let _guard = tracing::subscriber::set_default(warnings.clone());
     Lab::run(8, |lab| async move {
         let again =
@@ -295,7 +297,7 @@ fn a_bad_object_is_complained_about_once() {
         sender
             .unbounded_send(line("ADDED", &bad("bad", 2)) + &initial_end(3) + &error(410, "Expired"))
             .unwrap();
-        lab.until("it is listed again", || informer.stats().set_aside_total == 3).await;
+        lab.until("the relist is complete", || informer.stats().undecodable_total == 3).await;
     });
     let warnings = warnings.0.lock().unwrap();
     let about: Vec<_> = warnings.iter().filter(|text| text.contains("default/bad")).collect();
@@ -303,7 +305,7 @@ fn a_bad_object_is_complained_about_once() {
 }
 
 #[test]
-fn an_unreadable_successor_does_not_keep_its_predecessor() {
+fn an_undecodable_successor_deletes_its_predecessor() {
     Lab::run(71, |lab| async move {
         let successor = raw("a", 2, 9, "5");
         let again = vec![line("ADDED", &successor), initial_end(9)];
@@ -314,20 +316,20 @@ fn an_unreadable_successor_does_not_keep_its_predecessor() {
         let informer = lab.informer(&script);
         let (witness, _registration) = Witness::of(&informer);
         informer.start();
-        lab.until("it is listed again", || informer.stats().lists == 2 && witness.count() == 2).await;
-        assert_eq!(witness.told(), ["+a=1*", "-a=1?"]);
+        lab.until("the relist is complete", || informer.stats().lists == 2 && witness.count() == 2).await;
+        assert_eq!(witness.lines(), ["+a=1*", "-a=1?"]);
         assert_eq!(aside(&informer), ["default/a@9"]);
     });
 }
 
-/// A type that does not expect everything.
+/// A type whose decoding can panic.
 #[derive(Clone, Debug)]
 struct Touchy(ConfigMap);
 
 impl<'de> serde::Deserialize<'de> for Touchy {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let map = ConfigMap::deserialize(deserializer)?;
-        assert_ne!(value(&map), "boom", "nobody expected this");
+        assert_ne!(value(&map), "boom", "this panic is part of the test");
         Ok(Self(map))
     }
 }
@@ -373,6 +375,10 @@ fn an_object_whose_decoding_panics_is_set_aside() {
         informer.start();
         informer.wait_for_sync(Duration::from_secs(60)).await.expect("in sync");
         assert_eq!(informer.indexer().len(), 1);
-        assert!(informer.set_aside()[0].error.contains("nobody expected this"), "{:?}", informer.set_aside());
+        assert!(
+            informer.undecodable()[0].error.contains("this panic is part of the test"),
+            "{:?}",
+            informer.undecodable()
+        );
     });
 }

@@ -1,4 +1,4 @@
-//! What may not be read, or is not there yet: only who wants it waits, and says why.
+//! Forbidden and missing kinds: only their own users wait, with an error that names the reason.
 
 use std::time::Duration;
 
@@ -11,13 +11,11 @@ use serde_json::json;
 use crate::world::{Witness, World, held, refuse};
 
 #[test]
-fn who_is_not_allowed_waits_says_why_and_heals_by_itself() {
+fn a_forbidden_informer_reports_the_reason_and_recovers() {
     World::run(1, |world| async move {
         world.create("a", "1").await;
-        world.faults.on_call(|call| {
-            let reads = matches!(call.verb, Verb::List | Verb::Watch) && call.resource == "configmaps";
-            reads.then(|| refuse(403, "Forbidden", "configmaps is forbidden: not today"))
-        });
+        let reads = world.faults.on([Verb::List, Verb::Watch]).resource("configmaps");
+        reads.fail(refuse(403, "Forbidden", "configmaps is forbidden: not today"));
         let informer = world.informer();
         informer.start();
         let error = informer.wait_for_sync(Duration::from_secs(60)).await.unwrap_err();
@@ -25,60 +23,55 @@ fn who_is_not_allowed_waits_says_why_and_heals_by_itself() {
         for part in [
             "configmaps (v1)",
             "all namespaces",
-            "waiting to try again",
+            "waiting for retry",
             "configmaps is forbidden: not today",
             "403",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
         assert_eq!(error.missing().len(), 1);
-        let asked = world.faults.count(Verb::Watch) + world.faults.count(Verb::List);
+        let asked = world.asked(Verb::Watch) + world.asked(Verb::List);
         assert!((4..40).contains(&asked), "{asked} requests");
-        world.faults.heal();
+        world.faults.remove_all();
         informer.wait_for_sync(Duration::from_secs(61)).await.unwrap();
         assert_eq!(held(&informer), world.truth().await);
     });
 }
 
 #[test]
-fn a_permission_that_is_taken_away_leaves_what_is_known_and_heals() {
+fn after_a_revoked_permission_the_objects_stay_and_the_informer_recovers() {
     World::run(2, |world| async move {
         world.create("a", "1").await;
         world.create("b", "1").await;
         let informer = world.synced().await;
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         world.gap().await;
-        world.faults.on_call(|call| {
-            matches!(call.verb, Verb::List | Verb::Watch).then(|| refuse(403, "Forbidden", "no longer"))
-        });
+        world.faults.remove_all();
+        world.faults.on([Verb::List, Verb::Watch]).fail(refuse(403, "Forbidden", "no longer"));
         world.delete("a").await;
         world.clock.sleep(Duration::from_secs(300)).await;
         assert_eq!((held(&informer).len(), witness.count()), (2, 2));
-        world.faults.heal();
+        world.faults.remove_all();
         world.settled(&informer).await;
-        assert_eq!(witness.told()[2..], ["-a=1?"]);
+        assert_eq!(witness.lines()[2..], ["-a=1?"]);
     });
 }
 
 #[test]
-fn who_may_list_but_not_watch_as_a_list_lists() {
+fn a_forbidden_streaming_list_falls_back_to_a_list() {
     World::run(3, |world| async move {
         world.create("a", "1").await;
-        let mut is_first = true;
-        world.faults.on_call(move |call| {
-            let now = call.verb == Verb::Watch && std::mem::replace(&mut is_first, false);
-            now.then(|| refuse(403, "Forbidden", "no"))
-        });
+        world.faults.on(Verb::Watch).times(1).fail(refuse(403, "Forbidden", "no"));
         let informer = world.informer();
         informer.start();
         informer.wait_for_sync(Duration::from_millis(10)).await.unwrap();
-        assert_eq!(world.faults.count(Verb::List), 1);
+        assert_eq!(world.asked(Verb::List), 1);
     });
 }
 
 #[test]
-fn a_kind_that_comes_late_is_found() {
+fn a_kind_that_is_installed_later_is_found() {
     World::run(4, |world| async move {
         let gvk = GroupVersionKind::gvk("late.example.com", "v1", "Guest");
         let resource = ApiResource::from_gvk_with_plural(&gvk, "guests");
@@ -93,7 +86,7 @@ fn a_kind_that_comes_late_is_found() {
         let error = informer.wait_for_sync(Duration::from_secs(30)).await.unwrap_err().to_string();
         assert!(error.contains("guests.late.example.com") && error.contains("404"), "{error}");
         world.create("a", "1").await;
-        world.until("others go on", || witness.count() == 1).await;
+        world.until("other kinds continue", || witness.count() == 1).await;
 
         let definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
@@ -127,14 +120,11 @@ fn a_kind_that_comes_late_is_found() {
 }
 
 #[test]
-fn a_namespace_that_is_forbidden_stops_only_itself() {
+fn a_forbidden_namespace_delays_only_itself() {
     World::run(5, |world| async move {
         world.create("a", "1").await;
-        world.faults.on_call(|call| {
-            let reads = matches!(call.verb, Verb::List | Verb::Watch);
-            (reads && call.namespace.as_deref() == Some("kube-system"))
-                .then(|| refuse(403, "Forbidden", "not there"))
-        });
+        let reads = world.faults.on([Verb::List, Verb::Watch]).namespace("kube-system");
+        reads.fail(refuse(403, "Forbidden", "not there"));
         let namespace = |name: &str| Namespaces::One(name.to_owned());
         let informer = SharedInformer::builder(&world.spawner(), Kind::typed())
             .selected(world.client.clone(), namespace("default"), Selectors::default())
@@ -148,12 +138,12 @@ fn a_namespace_that_is_forbidden_stops_only_itself() {
         assert!(error.to_string().contains("namespace kube-system"), "{error}");
         assert!(!error.to_string().contains("namespace default"), "{error}");
         world.update("a", "2").await;
-        world.until("it is told", || witness.count() == 2).await;
-        assert_eq!(witness.told(), ["+a=1*", "a=1>2"]);
+        world.until("the event arrives", || witness.count() == 2).await;
+        assert_eq!(witness.lines(), ["+a=1*", "a=1>2"]);
         assert!(!informer.has_synced() && !registration.has_synced());
         assert_eq!(informer.last_sync_resource_version(), None);
-        world.faults.heal();
+        world.faults.remove_all();
         informer.wait_for_sync(Duration::from_secs(61)).await.unwrap();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
     });
 }

@@ -1,129 +1,122 @@
-//! Watches that end where they should not, on a real server's history: nothing is lost and nothing is told twice.
+//! Watches that end early, on a real server's history: no event is lost or delivered twice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::{FrameVerdict, Verb};
+use bowline_apiserver::Verb;
+use bowline_apiserver::faults::{Events, RequestFilter, Rule};
 use bowline_cache::{Event, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 
 use crate::world::{Witness, World, held, refuse, value};
 
-/// At the first frame of this object the watch is ended.
-fn end_once(world: &World, name: &'static str, verdict: FrameVerdict) {
-    let mut is_done = false;
-    world.faults.on_frame(move |frame| {
-        let now = frame.name == name && !std::mem::replace(&mut is_done, true);
-        now.then_some(verdict)
-    });
-}
-
-async fn goes_on_where_it_was(world: World, verdict: FrameVerdict) {
+/// Ends the watch at the first event of this object.
+async fn resumes_at_its_version(world: World, end: fn(RequestFilter<Events>) -> Rule) {
     world.create("a", "1").await;
     let informer = world.synced().await;
     let (witness, _registration) = Witness::of(&informer);
-    end_once(&world, "b", verdict);
+    let ended = end(world.faults.events().name("b").times(1));
     world.create("b", "1").await;
     world.update("a", "2").await;
     world.delete("b").await;
-    world.until("all is told", || witness.count() == 4).await;
+    world.until("all events arrive", || witness.count() == 4).await;
     world.clock.sleep(Duration::from_secs(60)).await;
-    assert_eq!(witness.told(), ["+a=1*", "+b=1", "a=1>2", "-b=1"]);
+    assert_eq!(witness.lines(), ["+a=1*", "+b=1", "a=1>2", "-b=1"]);
     assert_eq!(informer.stats().lists, 1);
-    assert_eq!(world.faults.count(Verb::List), 0);
+    assert_eq!(world.asked(Verb::List), 0);
+    ended.assert_used();
 }
 
 #[test]
-fn a_watch_that_is_cut_goes_on_where_it_was() {
-    World::run(2, |world| goes_on_where_it_was(world, FrameVerdict::Disconnect));
+fn a_disconnected_watch_resumes_at_its_version() {
+    World::run(2, |world| resumes_at_its_version(world, RequestFilter::<Events>::cut));
 }
 
 #[test]
-fn a_watch_that_is_closed_goes_on_where_it_was() {
-    World::run(3, |world| goes_on_where_it_was(world, FrameVerdict::Close));
+fn a_closed_watch_resumes_at_its_version() {
+    World::run(3, |world| resumes_at_its_version(world, RequestFilter::<Events>::close));
 }
 
 #[test]
-fn a_watch_that_is_cut_between_events_goes_on_where_it_was() {
+fn a_watch_that_is_cut_between_events_resumes_at_its_version() {
     World::run(4, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
         let (witness, _registration) = Witness::of(&informer);
-        let mut cuts = 0;
-        world.faults.on_frame(move |frame| {
-            cuts += usize::from(frame.event == "BOOKMARK");
-            (frame.event == "BOOKMARK" && cuts <= 2).then_some(FrameVerdict::Disconnect)
-        });
+        world.faults.events().event_type("BOOKMARK").times(2).cut();
         world.clock.sleep(Duration::from_secs(200)).await;
         assert_eq!(informer.stats().failures, 2);
         world.update("a", "2").await;
-        world.until("it is told", || witness.count() == 2).await;
-        assert_eq!(witness.told(), ["+a=1*", "a=1>2"]);
+        world.until("the event arrives", || witness.count() == 2).await;
+        assert_eq!(witness.lines(), ["+a=1*", "a=1>2"]);
         assert_eq!(informer.stats().lists, 1);
     });
 }
 
 #[test]
-fn a_connection_whose_other_end_is_gone_is_given_up() {
+fn a_connection_with_a_dead_peer_times_out() {
     World::run(5, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
         let (witness, _registration) = Witness::of(&informer);
-        world.faults.forget();
-        world.faults.stall();
+        world.forget();
+        world.faults.watches().silence();
         world.update("a", "2").await;
         world.clock.sleep(Duration::from_secs(300)).await;
-        assert_eq!(world.faults.count(Verb::Watch), 0, "a quiet watch is not given up early");
+        assert_eq!(world.asked(Verb::Watch), 0, "a quiet watch does not time out early");
         world.clock.sleep(Duration::from_secs(340)).await;
-        assert!(world.faults.count(Verb::Watch) >= 1, "it asks again by itself");
+        assert!(world.asked(Verb::Watch) >= 1, "it asks again by itself");
         assert_eq!(held(&informer).len(), 1);
-        world.faults.heal();
+        world.faults.remove_all();
         world.settled(&informer).await;
-        assert_eq!(witness.told(), ["+a=1*", "a=1>2"]);
+        assert_eq!(witness.lines(), ["+a=1*", "a=1>2"]);
         assert_eq!(informer.stats().lists, 1);
     });
 }
 
 #[test]
-fn a_list_that_goes_silent_is_given_up_and_says_so() {
+fn a_stalled_list_times_out_with_an_error() {
     World::run(6, |world| async move {
         world.create("a", "1").await;
-        world.faults.stall();
+        world.faults.watches().silence();
         let informer = world.informer();
         informer.start();
         let error = informer.wait_for_sync(Duration::from_secs(61)).await.unwrap_err();
-        assert!(error.to_string().contains("nothing came for 60s"), "{error}");
-        world.faults.heal();
+        assert!(error.to_string().contains("no data received for 60s"), "{error}");
+        world.faults.remove_all();
         informer.wait_for_sync(Duration::from_secs(120)).await.unwrap();
         assert_eq!(held(&informer), world.truth().await);
     });
 }
 
 #[test]
-fn what_was_lost_without_a_trace_is_found_by_the_next_list() {
+fn skipped_events_are_found_by_the_next_list() {
     World::run(7, |world| async move {
         world.create("gone", "1").await;
         world.create("old", "1").await;
         let informer = world.synced().await;
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         witness.forget();
-        world.faults.on_frame(|frame| (!frame.name.is_empty()).then_some(FrameVerdict::Skip));
+        for event_type in ["ADDED", "MODIFIED", "DELETED"] {
+            world.faults.events().event_type(event_type).lose();
+        }
         world.delete("gone").await;
         world.update("old", "2").await;
         world.create("new", "1").await;
         world.clock.sleep(Duration::from_secs(100)).await;
         assert_eq!(witness.count(), 0);
+        world.faults.remove_all();
         world.relist(&informer).await;
         world.settled(&informer).await;
-        assert_eq!(witness.told(), ["-gone=1?", "+new=1", "old=1>2"]);
+        assert_eq!(witness.lines(), ["-gone=1?", "+new=1", "old=1>2"]);
         assert_eq!(witness.view(), world.truth().await);
     });
 }
 
-/// Changes of all sorts while nobody watches.
+/// Objects for [`happen`].
 async fn changes(world: &World) {
     for name in ["deleted", "recreated", "changed", "same"] {
         world.create(name, "1").await;
@@ -141,20 +134,20 @@ async fn happen(world: &World) {
 }
 
 #[test]
-fn a_gap_that_the_history_covers_loses_nothing() {
+fn a_gap_within_the_history_loses_no_event() {
     World::run(8, |world| async move {
         changes(&world).await;
         let informer = world.synced().await;
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         witness.forget();
         world.gap().await;
         happen(&world).await;
         world.clock.sleep(Duration::from_secs(30)).await;
-        world.faults.heal();
+        world.faults.remove_all();
         world.settled(&informer).await;
         assert_eq!(
-            witness.told(),
+            witness.lines(),
             [
                 "-deleted=1",
                 "-recreated=1",
@@ -174,52 +167,57 @@ async fn a_gap_beyond_history(world: World, streaming: bool) {
     let informer = world.informer_with(|builder| builder.streaming_lists(streaming));
     informer.start();
     let (witness, registration) = Witness::of(&informer);
-    assert!(registration.synced().await);
+    assert!(registration.wait_synced().await);
     witness.forget();
     world.gap().await;
     happen(&world).await;
     world.server.compact();
     world.clock.sleep(Duration::from_secs(30)).await;
     assert_eq!(witness.count(), 0);
-    world.faults.heal();
+    world.faults.remove_all();
     world.settled(&informer).await;
-    let told = witness.told();
-    let (deletions, others) = told.split_at(2);
-    assert_eq!(deletions, ["-recreated=1?", "-deleted=1?"], "what went is told first, with what it last was");
+    let lines = witness.lines();
+    let (deletions, others) = lines.split_at(2);
+    assert_eq!(
+        deletions,
+        ["-recreated=1?", "-deleted=1?"],
+        "deletions come first, with the last known state"
+    );
     assert_eq!(others, ["changed=1>2", "+created=1", "+recreated=2"]);
     assert_eq!(witness.view(), world.truth().await);
     assert_eq!((informer.stats().lists, informer.stats().relists), (2, 1));
 }
 
 #[test]
-fn a_gap_beyond_history_is_told_as_tombstones_and_additions() {
+fn a_gap_beyond_the_history_is_delivered_as_tombstones_and_additions() {
     World::run(9, |world| a_gap_beyond_history(world, true));
     World::run(9, |world| a_gap_beyond_history(world, false));
 }
 
 #[test]
-fn a_server_that_is_busy_or_broken_is_asked_again_without_listing() {
+fn a_busy_or_failing_server_causes_no_relist() {
     for (code, reason) in [(429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable")] {
         World::run(10, |world| async move {
             world.create("a", "1").await;
             let informer = world.synced().await;
             world.gap().await;
-            world
-                .faults
-                .on_call(move |call| (call.verb == Verb::Watch).then(|| refuse(code, reason, "not now")));
+            world.faults.remove_all();
+            world.faults.on(Verb::Watch).fail(refuse(code, reason, "not now"));
             world.clock.sleep(Duration::from_secs(100)).await;
-            assert!(world.faults.count(Verb::Watch) > 3);
+            assert!(world.asked(Verb::Watch) > 3);
             world.update("a", "2").await;
-            world.faults.heal();
-            world.faults.forget();
-            world.until("it is told", || informer.indexer().list().iter().all(|a| value(a) == "2")).await;
+            world.faults.remove_all();
+            world.forget();
+            world
+                .until("the event arrives", || informer.indexer().list().iter().all(|a| value(a) == "2"))
+                .await;
             assert_eq!(informer.stats().lists, 1, "after {code}");
-            assert_eq!((world.faults.count(Verb::List), world.faults.count(Verb::Watch)), (0, 1));
+            assert_eq!((world.asked(Verb::List), world.asked(Verb::Watch)), (0, 1));
         });
     }
 }
 
-/// What a handler finds when it is told something.
+/// The objects that a handler finds in the indexer at each event.
 type Found = Arc<Mutex<Vec<Vec<String>>>>;
 
 fn look(informer: &SharedInformer<ConfigMap>) -> Found {
@@ -227,21 +225,21 @@ fn look(informer: &SharedInformer<ConfigMap>) -> Found {
     let (seen, indexer) = (found.clone(), informer.indexer().clone());
     informer.add_handler(move |_: &Event<ConfigMap>| {
         seen.lock()
-            .expect("nobody panics with it")
+            .expect("the lock is not poisoned")
             .push(indexer.list().iter().map(|object| object.name_any()).collect());
     });
     found
 }
 
 #[test]
-fn readers_see_the_old_world_or_the_new_one() {
+fn readers_see_the_state_before_or_after_a_relist() {
     World::run(11, |world| async move {
         for number in 0..40 {
             world.create(&format!("old-{number}"), "1").await;
         }
         let informer = world.synced().await;
         let found = look(&informer);
-        world.until("all is told", || found.lock().unwrap().len() == 40).await;
+        world.until("all events arrive", || found.lock().unwrap().len() == 40).await;
         found.lock().unwrap().clear();
         world.gap().await;
         for number in 0..40 {
@@ -249,9 +247,9 @@ fn readers_see_the_old_world_or_the_new_one() {
             world.create(&format!("new-{number}"), "1").await;
         }
         world.server.compact();
-        world.faults.heal();
+        world.faults.remove_all();
         world.settled(&informer).await;
-        world.until("all is told", || found.lock().unwrap().len() == 80).await;
+        world.until("all events arrive", || found.lock().unwrap().len() == 80).await;
         for found in &*found.lock().unwrap() {
             assert_eq!(found.len(), 40);
             assert!(found.iter().all(|name| name.starts_with("new")), "{found:?}");
@@ -260,7 +258,7 @@ fn readers_see_the_old_world_or_the_new_one() {
 }
 
 #[test]
-fn a_list_that_brings_nothing_new_tells_and_decodes_nothing() {
+fn a_relist_without_changes_delivers_and_decodes_nothing() {
     World::run(12, |world| async move {
         for number in 0..20 {
             world.create(&number.to_string(), "1").await;
@@ -274,7 +272,7 @@ fn a_list_that_brings_nothing_new_tells_and_decodes_nothing() {
         });
         informer.start();
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         let before = informer.indexer().list();
         let many = before.len();
         assert_eq!(decoded.load(Ordering::Relaxed), many);
@@ -291,21 +289,17 @@ fn a_list_that_brings_nothing_new_tells_and_decodes_nothing() {
 }
 
 #[test]
-fn deletions_are_told_once_though_the_watch_repeats_them() {
+fn a_deletion_that_the_watch_repeats_is_delivered_once() {
     World::run(13, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
         let (witness, _registration) = Witness::of(&informer);
-        // Cut again and again at what comes after the deletion.
-        let mut cuts = 0;
-        world.faults.on_frame(move |frame| {
-            cuts += usize::from(frame.name == "b");
-            (frame.name == "b" && cuts < 5).then_some(FrameVerdict::Disconnect)
-        });
+        // Cut repeatedly, after the deletion.
+        world.faults.events().name("b").times(4).cut();
         world.delete("a").await;
         world.create("b", "1").await;
-        world.until("all is told", || witness.view().contains_key("default/b")).await;
+        world.until("all events arrive", || witness.view().contains_key("default/b")).await;
         world.settled(&informer).await;
-        assert_eq!(witness.told(), ["+a=1*", "-a=1", "+b=1"]);
+        assert_eq!(witness.lines(), ["+a=1*", "-a=1", "+b=1"]);
     });
 }

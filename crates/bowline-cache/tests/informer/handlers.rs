@@ -1,51 +1,52 @@
-//! Handlers that come, go, block and panic.
+//! Handlers that are added, removed, block or panic.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use bowline_cache::{Event, HandlerFuncs, HandlerOptions, Kind, SharedInformer, Subscription};
+use bowline_cache::{Event, EventHandlerFuncs, HandlerOptions, Kind, SharedInformer, Subscription};
 use bowline_clock::Clock;
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Client, ResourceExt as _};
+use tokio::task::unconstrained;
 
 use crate::world::{Witness, World, held, map, version, words};
 
-/// All that a subscription has now.
+/// All events that a subscription has now.
 fn drain(subscription: &mut Subscription<ConfigMap>) -> Vec<Event<ConfigMap>> {
     let mut all = Vec::new();
-    while let Some(Some(event)) = subscription.next().now_or_never() {
+    while let Some(Some(event)) = unconstrained(subscription.next()).now_or_never() {
         all.push(event);
     }
     all
 }
 
-fn told(events: &[Event<ConfigMap>]) -> Vec<String> {
+fn lines(events: &[Event<ConfigMap>]) -> Vec<String> {
     events.iter().map(words).collect()
 }
 
 #[test]
-fn who_comes_late_is_told_what_is_there() {
+fn a_late_handler_gets_the_existing_objects() {
     World::run(1, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
         world.create("b", "1").await;
         world.settled(&informer).await;
         let (witness, registration) = Witness::of(&informer);
-        assert!(!registration.has_synced(), "it was told nothing yet");
+        assert!(!registration.has_synced(), "no event was delivered yet");
         assert_eq!((witness.count(), registration.waiting()), (0, 2));
-        assert!(registration.synced().await);
-        assert_eq!(witness.told(), ["+a=1*", "+b=1*"]);
+        assert!(registration.wait_synced().await);
+        assert_eq!(witness.lines(), ["+a=1*", "+b=1*"]);
         world.update("a", "2").await;
-        world.until("it is told", || witness.count() == 3).await;
-        assert_eq!(witness.told()[2], "a=1>2");
+        world.until("the event arrives", || witness.count() == 3).await;
+        assert_eq!(witness.lines()[2], "a=1>2");
     });
 }
 
 #[test]
-fn who_comes_early_is_in_sync_when_it_was_told_the_first_list() {
+fn an_early_handler_has_synced_after_the_first_list() {
     World::run(2, |world| async move {
         world.create("a", "1").await;
         let informer = world.informer();
@@ -53,21 +54,21 @@ fn who_comes_early_is_in_sync_when_it_was_told_the_first_list() {
         world.clock.sleep(Duration::from_secs(10)).await;
         assert!(!registration.has_synced() && !informer.has_synced());
         informer.start();
-        assert!(registration.synced().await);
-        assert_eq!(witness.told(), ["+a=1*"]);
+        assert!(registration.wait_synced().await);
+        assert_eq!(witness.lines(), ["+a=1*"]);
     });
 }
 
 #[test]
-fn a_handler_is_in_sync_when_it_handled_the_beginning_not_when_it_was_put_in_line() {
+fn a_handler_has_synced_when_it_has_handled_the_initial_list_not_when_it_was_queued() {
     World::run(3, |world| async move {
         world.create("a", "1").await;
         world.create("b", "1").await;
         let informer = world.synced().await;
         let mut subscription = informer.subscribe();
-        assert_eq!(told(&[subscription.next().await.unwrap()]), ["+a=1*"]);
+        assert_eq!(lines(&[subscription.next().await.unwrap()]), ["+a=1*"]);
         assert!(!subscription.has_synced());
-        assert_eq!(told(&[subscription.next().await.unwrap()]), ["+b=1*"]);
+        assert_eq!(lines(&[subscription.next().await.unwrap()]), ["+b=1*"]);
         assert!(!subscription.has_synced());
         assert!(subscription.next().now_or_never().is_none());
         assert!(subscription.has_synced());
@@ -75,26 +76,26 @@ fn a_handler_is_in_sync_when_it_handled_the_beginning_not_when_it_was_put_in_lin
 }
 
 #[test]
-fn nothing_is_told_after_removal() {
+fn a_removed_handler_gets_no_event() {
     World::run(4, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
         let (gone, registration) = Witness::of(&informer);
         let (stays, other) = Witness::of(&informer);
-        assert!(registration.synced().await && other.synced().await);
+        assert!(registration.wait_synced().await && other.wait_synced().await);
         assert_eq!(informer.stats().handlers, 2);
         world.update("a", "2").await;
-        registration.remove().await;
+        registration.unregister().await;
         let before = gone.count();
         world.update("a", "3").await;
-        world.until("the other is told", || stays.count() == 3).await;
+        world.until("the other handler gets the event", || stays.count() == 3).await;
         assert_eq!(gone.count(), before);
         assert_eq!(informer.stats().handlers, 1);
     });
 }
 
 #[test]
-fn what_waits_for_nobody_does_not_wait() {
+fn events_of_a_dropped_subscription_are_dropped() {
     World::run(5, |world| async move {
         let informer = world.synced().await;
         let subscription = informer.subscribe();
@@ -106,40 +107,50 @@ fn what_waits_for_nobody_does_not_wait() {
     });
 }
 
-/// A door that a thread waits at.
+#[test]
+fn the_removal_of_a_subscription_ends_it_without_waiting_for_its_reader() {
+    World::run(5, |world| async move {
+        let informer = world.synced().await;
+        let mut subscription = informer.subscribe();
+        assert!(subscription.registration().unregister().now_or_never().is_some());
+        assert!(subscription.next().await.is_none());
+    });
+}
+
+/// A gate that a thread waits at.
 #[derive(Default)]
-struct Door {
+struct Gate {
     is_open: Mutex<bool>,
     opened: Condvar,
     waiting: AtomicBool,
 }
 
-impl Door {
+impl Gate {
     fn pass(&self) {
         self.waiting.store(true, Ordering::SeqCst);
-        let mut is_open = self.is_open.lock().expect("nobody panics with it");
+        let mut is_open = self.is_open.lock().expect("the lock is not poisoned");
         while !*is_open {
-            is_open = self.opened.wait(is_open).expect("nobody panics with it");
+            is_open = self.opened.wait(is_open).expect("the lock is not poisoned");
         }
     }
 
     fn open(&self) {
-        *self.is_open.lock().expect("nobody panics with it") = true;
+        *self.is_open.lock().expect("the lock is not poisoned") = true;
         self.opened.notify_all();
     }
 }
 
-/// Opens a door in the end, whatever happens: a runtime does not end while a thread waits.
-struct Opens(Arc<Door>);
+/// Opens a gate on drop: a runtime does not end while a thread waits.
+struct OpenOnDrop(Arc<Gate>);
 
-impl Drop for Opens {
+impl Drop for OpenOnDrop {
     fn drop(&mut self) {
         self.0.open();
     }
 }
 
 #[test]
-fn a_handler_that_blocks_its_thread_holds_up_nobody_and_removal_waits_for_it() {
+fn a_handler_that_blocks_its_thread_delays_no_other_and_removal_waits_for_it() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_all().build().unwrap();
     let clock = Clock::real();
     runtime.block_on(async {
@@ -149,13 +160,13 @@ fn a_handler_that_blocks_its_thread_holds_up_nobody_and_removal_waits_for_it() {
         let scope = clock.scope("test");
         let informer =
             SharedInformer::builder(&scope.spawner(), Kind::typed()).client(client).build().unwrap();
-        let door = Arc::new(Door::default());
-        let _opens = Opens(door.clone());
-        let (at_door, calls) = (door.clone(), Arc::new(AtomicUsize::new(0)));
+        let gate = Arc::new(Gate::default());
+        let _open_on_drop = OpenOnDrop(gate.clone());
+        let (at_gate, calls) = (gate.clone(), Arc::new(AtomicUsize::new(0)));
         let called = calls.clone();
         let blocked = informer.add_handler(move |_: &Event<ConfigMap>| {
             called.fetch_add(1, Ordering::SeqCst);
-            at_door.pass();
+            at_gate.pass();
         });
         let (witness, _registration) = Witness::of(&informer);
         maps.create(&kube::api::PostParams::default(), &map("a", "1")).await.unwrap();
@@ -163,23 +174,23 @@ fn a_handler_that_blocks_its_thread_holds_up_nobody_and_removal_waits_for_it() {
         informer.start();
         let limit = Duration::from_secs(20);
         let quick = async {
-            while witness.count() < 2 || !door.waiting.load(Ordering::SeqCst) {
+            while witness.count() < 2 || !gate.waiting.load(Ordering::SeqCst) {
                 clock.sleep(Duration::from_millis(1)).await;
             }
         };
-        clock.timeout(limit, quick).await.expect("the other is told");
-        let mut removal = std::pin::pin!(blocked.remove());
+        clock.timeout(limit, quick).await.expect("the other handler gets the event");
+        let mut removal = std::pin::pin!(blocked.unregister());
         let soon = clock.timeout(Duration::from_millis(50), removal.as_mut()).await;
         assert!(soon.is_err(), "it runs still");
-        door.open();
+        gate.open();
         clock.timeout(limit, removal).await.expect("it has ended");
-        assert_eq!(calls.load(Ordering::SeqCst), 1, "the second event of the same batch is not told");
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "the second event of the same batch is not delivered");
         informer.stop().await;
     });
 }
 
 #[test]
-fn the_backlog_of_who_does_not_read_is_bounded_and_true() {
+fn the_backlog_of_a_slow_subscriber_is_bounded_and_correct() {
     World::run(6, |world| async move {
         for name in ["updated", "deleted", "recreated"] {
             world.create(name, "0").await;
@@ -187,10 +198,10 @@ fn the_backlog_of_who_does_not_read_is_bounded_and_true() {
         let informer = world.synced().await;
         let mut slow = informer.subscribe();
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         assert_eq!(drain(&mut slow).len(), 3);
         let before: BTreeMap<_, _> = held(&informer);
-        // One batch that is waited with, and more behind it than is kept as it came.
+        // One batch in progress, and more behind it than is kept unmerged.
         world.create("first", "1").await;
         world.settled(&informer).await;
         for number in 1..=9000 {
@@ -201,23 +212,47 @@ fn the_backlog_of_who_does_not_read_is_bounded_and_true() {
         world.create("recreated", "1").await;
         world.create("created", "1").await;
         world.settled(&informer).await;
-        world.until("who keeps up is told of everything", || witness.count() == 3 + 1 + 9000 + 4).await;
+        world.until("a handler that keeps up gets all events", || witness.count() == 3 + 1 + 9000 + 4).await;
         assert!(slow.waiting() < 10, "{} wait", slow.waiting());
         let events = drain(&mut slow);
         assert_eq!(
-            told(&events),
+            lines(&events),
             ["+first=1", "updated=0>9000", "-deleted=0", "-recreated=0", "+recreated=1", "+created=1"]
         );
         let Event::Update { old, .. } = &events[1] else { panic!("an update") };
-        assert_eq!(version(old), before["default/updated"], "the old is what it was told last");
+        assert_eq!(version(old), before["default/updated"], "`old` is the state delivered last");
         world.update("updated", "again").await;
         world.settled(&informer).await;
-        assert_eq!(told(&drain(&mut slow)), ["updated=9000>again"]);
+        assert_eq!(lines(&drain(&mut slow)), ["updated=9000>again"]);
     });
 }
 
 #[test]
-fn who_blocks_does_not_hold_up_others() {
+fn a_subscription_yields_to_other_tasks_during_a_long_initial_list() {
+    const MANY: usize = 100_000;
+    World::run(9, |world| async move {
+        let informer = world.informer();
+        informer.indexer().replace((0..MANY).map(|number| map(&number.to_string(), "1")).collect());
+        let mut subscription = informer.subscribe();
+        let turns = Arc::new(AtomicUsize::new(0));
+        let counter = turns.clone();
+        let neighbour = world.spawner().spawn("neighbour", async move {
+            loop {
+                counter.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+        });
+        for _ in 0..MANY {
+            subscription.next().await.expect("it is there");
+        }
+        let turns = turns.load(Ordering::Relaxed);
+        assert!(turns > MANY / 200, "the other task had {turns} turns");
+        drop(neighbour);
+    });
+}
+
+#[test]
+fn an_idle_subscription_delays_no_handler() {
     World::run(7, |world| async move {
         let informer = world.synced().await;
         let _idle = informer.subscribe();
@@ -225,39 +260,39 @@ fn who_blocks_does_not_hold_up_others() {
         for number in 0..50 {
             world.create(&number.to_string(), "1").await;
         }
-        world.until("the other is told", || witness.count() == 50).await;
+        world.until("the other handler gets the event", || witness.count() == 50).await;
     });
 }
 
 #[test]
-fn a_handler_that_panics_goes_on_and_is_counted() {
+fn a_handler_continues_after_a_panic_which_is_counted() {
     World::run(8, |world| async move {
         let informer = world.synced().await;
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let told = seen.clone();
+        let lines = seen.clone();
         let registration = informer.add_handler(move |event: &Event<ConfigMap>| {
-            assert!(event.object().name_any() != "bad", "as the test wants it");
-            told.lock().unwrap().push(words(event));
+            assert!(event.object().name_any() != "bad", "this panic is part of the test");
+            lines.lock().unwrap().push(words(event));
         });
         let (witness, _other) = Witness::of(&informer);
         for name in ["a", "bad", "b"] {
             world.create(name, "1").await;
         }
-        world.until("it goes on", || seen.lock().unwrap().len() == 2).await;
+        world.until("it continues", || seen.lock().unwrap().len() == 2).await;
         assert_eq!(*seen.lock().unwrap(), ["+a=1", "+b=1"]);
-        assert_eq!((registration.panics(), witness.told().len()), (1, 3));
+        assert_eq!((registration.panics(), witness.lines().len()), (1, 3));
     });
 }
 
 #[test]
-fn closures_for_some_events_are_told_those() {
+fn handler_funcs_get_only_their_events() {
     World::run(9, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (adds, updates, deletes) = (seen.clone(), seen.clone(), seen.clone());
         informer.add_handler(
-            HandlerFuncs::<ConfigMap>::new()
+            EventHandlerFuncs::<ConfigMap>::new()
                 .on_add(move |object, initial| {
                     adds.lock().unwrap().push(format!("+{} {initial}", object.name_any()));
                 })
@@ -266,26 +301,26 @@ fn closures_for_some_events_are_told_those() {
         );
         let only = Arc::new(AtomicUsize::new(0));
         let count = only.clone();
-        informer.add_handler(HandlerFuncs::<ConfigMap>::new().on_delete(move |_| {
+        informer.add_handler(EventHandlerFuncs::<ConfigMap>::new().on_delete(move |_| {
             count.fetch_add(1, Ordering::Relaxed);
         }));
         world.update("a", "2").await;
         world.create("b", "1").await;
         world.delete("a").await;
-        world.until("all is told", || seen.lock().unwrap().len() == 4).await;
+        world.until("all events arrive", || seen.lock().unwrap().len() == 4).await;
         assert_eq!(*seen.lock().unwrap(), ["+a true", "=a", "+b false", "-default/a"]);
         assert_eq!(only.load(Ordering::Relaxed), 1);
     });
 }
 
 #[test]
-fn only_who_asked_is_told_again_of_what_did_not_change() {
+fn only_handlers_with_a_resync_are_resynced() {
     World::run(10, |world| async move {
         world.create("a", "1").await;
         world.create("b", "1").await;
         let informer = world.informer_with(|builder| builder.resync(Duration::from_secs(100)));
         informer.start();
-        informer.synced().await;
+        informer.wait_synced().await;
         let every = |seconds| HandlerOptions::default().resync(Duration::from_secs(seconds));
         let (often, _often) = Witness::with(&informer, every(10));
         let (rarely, _rarely) = Witness::with(&informer, every(35));
@@ -303,21 +338,21 @@ fn only_who_asked_is_told_again_of_what_did_not_change() {
             assert!(Arc::ptr_eq(old, new));
         }
         world.update("a", "2").await;
-        world.until("it is told", || never.count() == 1).await;
+        world.until("the event arrives", || never.count() == 1).await;
         world.clock.sleep(Duration::from_secs(10)).await;
-        assert_eq!(often.told()[20..], ["a=1>2", "a=2>2", "b=1>1"]);
+        assert_eq!(often.lines()[20..], ["a=1>2", "a=2>2", "b=1>1"]);
     });
 }
 
 #[test]
-fn a_resync_of_who_is_gone_is_of_no_use_to_anybody() {
+fn a_removed_handler_is_not_resynced() {
     World::run(11, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
         let every = HandlerOptions::default().resync(Duration::from_secs(10));
         let (gone, registration) = Witness::with(&informer, every.clone());
-        assert!(registration.synced().await);
-        registration.remove().await;
+        assert!(registration.wait_synced().await);
+        registration.unregister().await;
         let (stays, _registration) = Witness::with(&informer, every);
         world.clock.sleep(Duration::from_secs(35)).await;
         assert_eq!((gone.count(), stays.count()), (1, 4));

@@ -1,22 +1,22 @@
-//! Informers that are started, stopped, started again and dropped.
+//! Informers that are started, stopped, restarted and dropped.
 
 use std::time::Duration;
 
 use bowline_apiserver::Verb;
-use bowline_cache::{InformerError, Kind, Phase, SharedInformer};
+use bowline_cache::{InformerError, Kind, ReflectorPhase, SharedInformer};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::world::{Witness, World, held, refuse};
+use crate::world::{Witness, World, held};
 
 #[test]
-fn what_happened_while_it_was_stopped_is_told_when_it_starts_again() {
+fn changes_during_a_stop_are_delivered_after_the_start() {
     World::run(1, |world| async move {
         for name in ["deleted", "recreated", "changed", "same"] {
             world.create(name, "1").await;
         }
         let informer = world.synced().await;
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         witness.forget();
         assert!(informer.is_running());
         informer.stop().await;
@@ -33,18 +33,18 @@ fn what_happened_while_it_was_stopped_is_told_when_it_starts_again() {
         informer.start();
         world.settled(&informer).await;
         assert_eq!(
-            witness.told(),
+            witness.lines(),
             ["-recreated=1?", "-deleted=1?", "changed=1>2", "+created=1", "+recreated=2"]
         );
         assert_eq!(late.view(), world.truth().await);
         world.delete("same").await;
-        world.until("it goes on", || witness.count() == 6).await;
+        world.until("it continues", || witness.count() == 6).await;
         assert_eq!(witness.view(), world.truth().await);
     });
 }
 
 #[test]
-fn stopped_handlers_are_told_what_waits_for_them() {
+fn handlers_of_a_stopped_informer_get_their_waiting_events() {
     World::run(2, |world| async move {
         world.create("a", "1").await;
         let informer = world.synced().await;
@@ -55,13 +55,13 @@ fn stopped_handlers_are_told_what_waits_for_them() {
 }
 
 #[test]
-fn start_and_stop_may_be_said_twice() {
+fn start_and_stop_may_be_called_twice() {
     World::run(3, |world| async move {
         let informer = world.informer();
         informer.stop().await;
         informer.start();
         informer.start();
-        informer.synced().await;
+        informer.wait_synced().await;
         let running = world.tasks();
         informer.start();
         assert_eq!(world.tasks(), running);
@@ -72,7 +72,7 @@ fn start_and_stop_may_be_said_twice() {
 }
 
 #[test]
-fn nothing_is_left_of_an_informer_that_is_dropped() {
+fn a_dropped_informer_leaves_no_tasks() {
     World::run(4, |world| async move {
         let informer = world.synced().await;
         let (_witness, registration) = Witness::of(&informer);
@@ -86,18 +86,18 @@ fn nothing_is_left_of_an_informer_that_is_dropped() {
         world.clock.sleep(Duration::from_millis(1)).await;
         assert_eq!(world.tasks(), 0);
         let end = world.clock.timeout(Duration::from_secs(1), subscription.next()).await;
-        assert!(end.expect("who waits for events learns that none will come").is_none());
-        registration.remove().await;
+        assert!(end.expect("the subscription ends").is_none());
+        registration.unregister().await;
     });
 }
 
 #[test]
-fn who_waits_for_a_handler_of_an_informer_that_is_dropped_waits_no_longer() {
+fn a_wait_for_a_handler_ends_when_the_informer_is_dropped() {
     World::run(5, |world| async move {
         let informer = world.informer();
         let (_witness, registration) = Witness::of(&informer);
         drop(informer);
-        let synced = world.clock.timeout(Duration::from_secs(1), registration.synced()).await;
+        let synced = world.clock.timeout(Duration::from_secs(1), registration.wait_synced()).await;
         assert!(!synced.expect("it is over"));
     });
 }
@@ -112,7 +112,7 @@ fn tasks_do_not_pile_up() {
         for number in 0..100 {
             informer.start();
             if number % 3 > 0 {
-                informer.synced().await;
+                informer.wait_synced().await;
                 world.clock.sleep(Duration::from_secs(number)).await;
             }
             most = most.max(world.tasks());
@@ -120,7 +120,7 @@ fn tasks_do_not_pile_up() {
             assert_eq!(world.tasks(), 1, "the handler's");
         }
         assert!(most <= 3, "{most}");
-        assert_eq!(witness.told(), ["+a=1*"]);
+        assert_eq!(witness.lines(), ["+a=1*"]);
         drop(informer);
         world.clock.sleep(Duration::from_millis(1)).await;
         assert_eq!(world.tasks(), 0);
@@ -128,14 +128,14 @@ fn tasks_do_not_pile_up() {
 }
 
 #[test]
-fn what_it_is_at_can_be_asked() {
+fn the_phase_can_be_read() {
     World::run(7, |world| async move {
         let informer = world.informer();
-        assert_eq!(informer.not_synced()[0].phase, Phase::Stopped);
+        assert_eq!(informer.not_synced()[0].phase, ReflectorPhase::Stopped);
         let error = informer.wait_for_sync(Duration::from_secs(1)).await.unwrap_err();
         assert!(error.to_string().contains("stopped"), "{error}");
         informer.start();
-        informer.synced().await;
+        informer.wait_synced().await;
         assert_eq!(informer.not_synced(), []);
     });
 }
@@ -150,7 +150,7 @@ fn an_informer_needs_a_source() {
 }
 
 #[test]
-fn what_a_cache_was_warmed_with_and_is_gone_is_told_as_deleted() {
+fn a_preloaded_object_that_is_gone_is_delivered_as_deleted() {
     World::run(9, |world| async move {
         world.create("a", "1").await;
         let informer = world.informer();
@@ -159,8 +159,8 @@ fn what_a_cache_was_warmed_with_and_is_gone_is_told_as_deleted() {
         informer.indexer().add(gone);
         let (witness, registration) = Witness::of(&informer);
         informer.start();
-        assert!(registration.synced().await);
-        assert_eq!(witness.told(), ["+gone=1*", "-gone=1?", "+a=1*"]);
+        assert!(registration.wait_synced().await);
+        assert_eq!(witness.lines(), ["+gone=1*", "-gone=1?", "+a=1*"]);
     });
 }
 
@@ -168,12 +168,7 @@ fn what_a_cache_was_warmed_with_and_is_gone_is_told_as_deleted() {
 fn a_hook_that_panics_does_not_end_the_informer() {
     World::run(61, |world| async move {
         world.create("a", "1").await;
-        let mut failures = 0;
-        world.faults.on_call(move |call| {
-            let fails = call.verb == Verb::Watch && failures < 2;
-            failures += usize::from(fails);
-            fails.then(|| refuse(500, "InternalError", "not now"))
-        });
+        world.faults.on(Verb::Watch).times(2).internal_error();
         let informer = SharedInformer::builder(&world.spawner(), Kind::<ConfigMap>::typed())
             .client(world.client.clone())
             .on_error(|error| panic!("{error} was not expected"))

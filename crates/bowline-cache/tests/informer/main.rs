@@ -1,4 +1,4 @@
-//! Informers on the embedded server, with simulated time and with faults: what they hold, and what they tell.
+//! Informers on the embedded server, with simulated time and faults: their objects and events.
 
 mod answers;
 mod bad_objects;

@@ -1,4 +1,4 @@
-//! What an informer says of itself: counts, versions and errors.
+//! Counters, versions and errors of an informer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,11 +14,11 @@ struct Noted(Arc<Mutex<Vec<String>>>);
 
 impl Noted {
     fn note(&self, text: impl Into<String>) {
-        self.0.lock().expect("nobody panics with it").push(text.into());
+        self.0.lock().expect("the lock is not poisoned").push(text.into());
     }
 
     fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics with it"))
+        std::mem::take(&mut self.0.lock().expect("the lock is not poisoned"))
     }
 }
 
@@ -44,7 +44,7 @@ impl Metrics for Noted {
 }
 
 #[test]
-fn what_an_informer_does_is_counted() {
+fn lists_watches_and_failures_are_counted() {
     Lab::run(1, |lab| async move {
         let (sender, receiver) = unbounded();
         let mut receiver = Some(receiver);
@@ -73,13 +73,13 @@ fn what_an_informer_does_is_counted() {
         assert_eq!(errors.take(), ["not yet (500 InternalError)"]);
         let bad = line("ADDED", &raw("bad", 1, 2, "5"));
         sender.unbounded_send(added("a", 1, 1, "1") + &bad + &initial_end(4)).unwrap();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         assert_eq!(informer.last_sync_resource_version().as_deref(), Some("4"));
         let listed = noted.take();
         assert!(listed[0] == "set aside" && listed[1].starts_with("listed in 2"), "{listed:?}");
 
         sender.unbounded_send(modified("a", 1, 6, "2") + &added("b", 1, 7, "1")).unwrap();
-        lab.until("it is told", || witness.count() == 3).await;
+        lab.until("the event arrives", || witness.count() == 3).await;
         assert_eq!(informer.last_sync_resource_version().as_deref(), Some("7"));
         assert_eq!(noted.take(), ["2 events"]);
         lab.sleep(Duration::from_secs(40)).await;
@@ -91,20 +91,20 @@ fn what_an_informer_does_is_counted() {
         noted.take();
 
         let stats = informer.stats();
-        assert_eq!((stats.items, stats.events, stats.set_aside, stats.set_aside_total), (2, 3, 1, 1));
+        assert_eq!((stats.items, stats.events, stats.undecodable, stats.undecodable_total), (2, 3, 1, 1));
         assert_eq!((stats.lists, stats.relists, stats.watches, stats.failures), (1, 0, 1, 1));
         assert_eq!((stats.handlers, stats.backlog), (1, 0));
 
         sender.unbounded_send(error(410, "Expired")).unwrap();
-        lab.until("it is listed again", || informer.stats().lists == 2).await;
-        lab.until("all is told", || witness.count() == 5).await;
+        lab.until("the relist is complete", || informer.stats().lists == 2).await;
+        lab.until("all events arrive", || witness.count() == 5).await;
         let noted = noted.take();
         assert!(noted[0].starts_with("watched for 4"), "{noted:?}");
         assert_eq!(noted[1..3], ["failed", "watch"]);
         assert!(noted[3].starts_with("listed in"), "{noted:?}");
         assert_eq!(errors.take(), ["as scripted (410 Expired)"]);
         let stats = informer.stats();
-        assert_eq!((stats.items, stats.events, stats.set_aside, stats.relists), (1, 5, 0, 1));
+        assert_eq!((stats.items, stats.events, stats.undecodable, stats.relists), (1, 5, 0, 1));
         assert_eq!((stats.watches, stats.failures), (2, 2));
         assert_eq!(informer.last_sync_resource_version().as_deref(), Some("10"));
     });

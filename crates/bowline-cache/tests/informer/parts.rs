@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bowline_apiserver::{FrameVerdict, Verb};
+use bowline_apiserver::Verb;
 use bowline_cache::{InformerError, Kind, Namespaces, Selectors, SharedInformer};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
@@ -18,38 +18,38 @@ fn labelled(name: &str, value: &str, app: &str) -> ConfigMap {
 }
 
 #[test]
-fn who_leaves_what_is_selected_is_deleted_and_who_comes_is_added() {
+fn an_object_that_leaves_the_selector_is_deleted_and_one_that_enters_is_added() {
     World::run(1, |world| async move {
         let post = PostParams::default();
         let maps = world.maps();
         maps.create(&post, &labelled("a", "1", "web")).await.unwrap();
         maps.create(&post, &labelled("b", "1", "db")).await.unwrap();
-        let selectors = Selectors { labels: "app=web".to_owned(), fields: String::new() };
+        let selectors = Selectors::new().labels("app=web");
         let informer = SharedInformer::builder(&world.spawner(), Kind::typed())
             .selected(world.client.clone(), Namespaces::All, selectors)
             .build()
             .unwrap();
         let (witness, registration) = Witness::of(&informer);
         informer.start();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         maps.replace("a", &post, &labelled("a", "2", "db")).await.unwrap();
         maps.replace("b", &post, &labelled("b", "2", "web")).await.unwrap();
         maps.replace("a", &post, &labelled("a", "3", "web")).await.unwrap();
         maps.delete("b", &DeleteParams::default()).await.unwrap();
-        world.until("all is told", || witness.count() == 5).await;
-        let told = witness.told();
+        world.until("all events arrive", || witness.count() == 5).await;
+        let lines = witness.lines();
         assert_eq!(
-            (&told[0], &told[2..]),
+            (&lines[0], &lines[2..]),
             (&"+a=1*".to_owned(), &["+b=2", "+a=3", "-b=2"].map(String::from)[..])
         );
-        assert!(told[1].starts_with("-a="), "{told:?}");
-        // And in a gap.
+        assert!(lines[1].starts_with("-a="), "{lines:?}");
+        // The same while the watch is down.
         world.gap().await;
         maps.replace("a", &post, &labelled("a", "4", "db")).await.unwrap();
         world.server.compact();
-        world.faults.heal();
-        world.until("it is told", || witness.count() == 6).await;
-        assert_eq!(witness.told()[5], "-a=3?");
+        world.faults.remove_all();
+        world.until("the event arrives", || witness.count() == 6).await;
+        assert_eq!(witness.lines()[5], "-a=3?");
     });
 }
 
@@ -88,28 +88,23 @@ fn several_namespaces_are_one_view_and_a_list_of_one_leaves_the_others_alone() {
         let informer = parts(&world, vec![one("one"), one("two")]);
         let (witness, registration) = Witness::of(&informer);
         informer.start();
-        assert!(registration.synced().await);
-        let mut first = witness.told();
+        assert!(registration.wait_synced().await);
+        let mut first = witness.lines();
         first.sort_unstable();
         assert_eq!(first, ["+one=1*", "+two=1*"]);
         witness.forget();
 
-        // Of one namespace the watch breaks, and its history with it.
-        world.faults.on_frame(|frame| (frame.namespace == "one").then_some(FrameVerdict::Close));
-        let mut refused = 0;
-        world.faults.on_call(move |call| {
-            let is_one = call.verb == Verb::Watch && call.namespace.as_deref() == Some("one");
-            refused += usize::from(is_one);
-            (is_one && refused == 1).then(|| refuse(410, "Expired", "too old"))
-        });
+        // The watch of one namespace breaks, and its version expires.
+        world.faults.on(Verb::Watch).namespace("one").times(1).fail(refuse(410, "Expired", "too old"));
+        assert_eq!(world.faults.watches().namespace("one").close(), 1);
         in_one.delete("one", &DeleteParams::default()).await.unwrap();
         in_one.create(&PostParams::default(), &map("new", "1")).await.unwrap();
         world.clock.sleep(Duration::from_secs(1)).await;
-        world.faults.heal();
-        world.until("it is told", || witness.count() == 2).await;
+        world.faults.remove_all();
+        world.until("the event arrives", || witness.count() == 2).await;
         in_two.replace("two", &PostParams::default(), &map("two", "2")).await.unwrap();
-        world.until("it is told", || witness.count() == 3).await;
-        assert_eq!(witness.told(), ["-one=1?", "+new=1", "two=1>2"]);
+        world.until("the event arrives", || witness.count() == 3).await;
+        assert_eq!(witness.lines(), ["-one=1?", "+new=1", "two=1>2"]);
         assert_eq!((informer.stats().lists, informer.stats().relists), (3, 1));
         assert_eq!(informer.indexer().len(), 2);
         assert_eq!(informer.indexer().list_in("two").len(), 1);
@@ -122,7 +117,7 @@ fn the_version_of_several_parts_is_that_of_the_oldest() {
         let (in_one, _) = two(&world).await;
         let informer = parts(&world, vec![one("one"), one("two")]);
         informer.start();
-        informer.synced().await;
+        informer.wait_synced().await;
         let before = informer.last_sync_resource_version().unwrap();
         in_one.create(&PostParams::default(), &map("new", "1")).await.unwrap();
         world.until("it is there", || informer.indexer().len() == 3).await;
@@ -146,17 +141,17 @@ fn all_namespaces_but_some() {
         let (witness, _registration) = Witness::of(&rest);
         informer.start();
         rest.start();
-        informer.synced().await;
-        rest.synced().await;
+        informer.wait_synced().await;
+        rest.wait_synced().await;
         in_one.create(&PostParams::default(), &map("new", "1")).await.unwrap();
         in_two.create(&PostParams::default(), &map("new", "1")).await.unwrap();
         world.until("both are there", || informer.indexer().len() == 4).await;
         world.until("it is there", || witness.count() == 2).await;
-        assert_eq!(witness.told(), ["+two=1*", "+new=1"]);
+        assert_eq!(witness.lines(), ["+two=1*", "+new=1"]);
         assert!(rest.indexer().list_in("one").is_empty());
-        // What is gone while nobody looks is found in the right part, and nothing else.
+        // Deletions during a stop are found in the right part, and no others.
         let (whole, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         whole.forget();
         informer.stop().await;
         in_one.delete("one", &DeleteParams::default()).await.unwrap();
@@ -164,9 +159,9 @@ fn all_namespaces_but_some() {
         informer.start();
         world.until("both are gone", || whole.count() >= 2).await;
         world.clock.sleep(Duration::from_secs(5)).await;
-        let mut told = whole.told();
-        told.sort_unstable();
-        assert_eq!(told, ["-one=1?", "-two=1?"]);
+        let mut lines = whole.lines();
+        lines.sort_unstable();
+        assert_eq!(lines, ["-one=1?", "-two=1?"]);
     });
 }
 

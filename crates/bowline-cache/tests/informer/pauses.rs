@@ -1,4 +1,4 @@
-//! How long an informer waits until it asks a server again that does not answer well.
+//! Delays between the requests of an informer to a failing server.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use futures::channel::mpsc::unbounded;
 use crate::answers::beginning;
 use crate::script::{Answer, Asked, Lab, Script, error, list, object};
 
-/// How long it waited between what it asked, in milliseconds.
+/// Delays between the requests, in milliseconds.
 fn waits(script: &Script) -> Vec<u128> {
-    script.times().windows(2).map(|pair| pair[1].since(pair[0]).as_millis()).collect()
+    script.times().windows(2).map(|pair| pair[1].duration_since(pair[0]).as_millis()).collect()
 }
 
-/// Waits that begin short, become longer and stay below a limit.
+/// Checks that delays begin short, grow and stay below a limit.
 fn grow_and_are_bounded(waits: &[u128]) {
     assert!(waits.len() >= 10, "{waits:?}");
     assert!((800..=1600).contains(&waits[0]), "{waits:?}");
@@ -23,7 +23,7 @@ fn grow_and_are_bounded(waits: &[u128]) {
 }
 
 #[test]
-fn a_list_that_fails_is_asked_for_less_and_less_often() {
+fn failed_lists_are_retried_less_and_less_often() {
     Lab::run(23, |lab| async move {
         let script = lab.script(|_, _| Answer::Refused(500, "InternalError", "no"));
         let informer = lab.informer(&script);
@@ -34,7 +34,7 @@ fn a_list_that_fails_is_asked_for_less_and_less_often() {
 }
 
 #[test]
-fn a_watch_that_fails_is_asked_for_less_and_less_often() {
+fn failed_watches_are_retried_less_and_less_often() {
     Lab::run(24, |lab| async move {
         let script = lab.script(|number, _| match number {
             0 => Answer::Open([beginning(), vec![error(500, "InternalError")]].concat()),
@@ -63,7 +63,7 @@ fn watches_that_end_at_once_are_opened_less_and_less_often() {
 }
 
 #[test]
-fn a_history_that_is_always_too_short_does_not_make_a_storm_of_lists() {
+fn versions_that_always_expire_do_not_cause_a_storm_of_lists() {
     for streaming in [true, false] {
         Lab::run(26, |lab| async move {
             let script = lab.script(|_, asked| match asked {
@@ -82,13 +82,13 @@ fn a_history_that_is_always_too_short_does_not_make_a_storm_of_lists() {
                 .clock
                 .timeout(Duration::from_secs(300), lab.until("a storm", || script.asked().len() > 60));
             assert!(soon.await.is_err(), "{} requests", script.asked().len());
-            assert!(informer.stats().lists > 5, "but it goes on");
+            assert!(informer.stats().lists > 5, "but it continues");
         });
     }
 }
 
 #[test]
-fn a_watch_that_lasted_is_opened_again_at_once() {
+fn a_watch_that_ended_normally_is_reopened_at_once() {
     Lab::run(27, |lab| async move {
         let (sender, receiver) = unbounded();
         let mut receiver = Some(receiver);
@@ -96,12 +96,12 @@ fn a_watch_that_lasted_is_opened_again_at_once() {
         let informer = lab.informer(&script);
         informer.start();
         sender.unbounded_send(beginning().concat()).unwrap();
-        informer.synced().await;
+        informer.wait_synced().await;
         lab.sleep(Duration::from_secs(200)).await;
         let before = lab.clock.now();
         drop(sender);
         lab.until("it asks again", || script.asked().len() == 2).await;
-        assert!(script.times()[1].since(before) < Duration::from_millis(10));
+        assert!(script.times()[1].duration_since(before) < Duration::from_millis(10));
         assert_eq!(script.asked()[1], "watch@5");
         assert_eq!(informer.stats().failures, 0);
     });

@@ -1,4 +1,4 @@
-//! A source of lists and watches that answers what a test tells it to, byte by byte, and remembers what it was asked.
+//! A source of lists and watches with scripted responses, byte by byte. Records its requests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,40 +17,40 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::world::until;
 
-/// Nobody asks so often. Who asks without a pause keeps simulated time from going on; that ends here.
+/// More requests than any test needs. Requests in a busy loop stop simulated time; this limit ends them.
 const STORM: usize = 1000;
 
-/// What is answered.
+/// A scripted response.
 pub(crate) enum Answer {
-    /// Not with success.
+    /// An error status.
     Refused(u16, &'static str, &'static str),
-    /// Not before so many seconds have passed.
+    /// 429 with a `Retry-After` in seconds.
     Later(u32),
-    /// Nobody listens there.
+    /// Connection refused.
     Unreachable,
-    /// These pieces, and then nothing more, for ever.
+    /// These chunks, then nothing, and no end.
     Open(Vec<String>),
-    /// These pieces, and that is all.
+    /// These chunks, then the end.
     Ended(Vec<String>),
-    /// These pieces, and then the connection is lost.
+    /// These chunks, then a connection error.
     Cut(Vec<String>),
-    /// What comes through here.
+    /// Chunks from this channel.
     Live(UnboundedReceiver<String>),
 }
 
-/// What was asked.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// A list from a version, with a limit, from a token on.
+    /// A list with version, limit and continue token.
     List { version: Option<String>, limit: Option<u32>, token: Option<String> },
-    /// A list as a watch.
+    /// A streaming list.
     Stream { version: Option<String> },
     /// A watch.
     Watch { version: Option<String> },
 }
 
 impl Asked {
-    /// `list@0`, `stream`, `watch@7`, `list limit 2 after t`.
+    /// The request as text: `list@0`, `stream`, `watch@7`, `list limit 2 after t`.
     pub(crate) fn words(&self) -> String {
         let at = |version: &Option<String>| {
             version.as_ref().map_or_else(String::new, |version| format!("@{version}"))
@@ -74,7 +74,7 @@ struct State {
     asked: Vec<(Instant, Asked)>,
 }
 
-/// The source.
+/// A scripted source.
 #[derive(Clone)]
 pub(crate) struct Script {
     clock: Clock,
@@ -83,15 +83,15 @@ pub(crate) struct Script {
 
 impl Script {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("the lock is not poisoned")
     }
 
-    /// What was asked so far, in words.
+    /// All requests, as text.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.lock().asked.iter().map(|(_, asked)| asked.words()).collect()
     }
 
-    /// When something was asked.
+    /// The times of all requests.
     pub(crate) fn times(&self) -> Vec<Instant> {
         self.lock().asked.iter().map(|(time, _)| *time).collect()
     }
@@ -189,12 +189,12 @@ impl Lab {
     }
 }
 
-/// A config map as bytes. Its uid is its name and a number.
+/// A config map as JSON. Its uid is its name and a number.
 pub(crate) fn object(name: &str, uid: u32, version: u64, value: &str) -> String {
     raw(name, uid, version, &format!(r#"{{"value":"{value}"}}"#))
 }
 
-/// A config map with any data, valid or not.
+/// A config map with any data, valid or invalid, as JSON.
 pub(crate) fn raw(name: &str, uid: u32, version: u64, data: &str) -> String {
     format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default","uid":"{name}-{uid}","resourceVersion":"{version}"}},"data":{data}}}"#
@@ -224,7 +224,7 @@ pub(crate) fn bookmark(version: u64) -> String {
     )
 }
 
-/// The bookmark behind what was there at the beginning.
+/// The bookmark at the end of the initial events.
 pub(crate) fn initial_end(version: u64) -> String {
     line(
         "BOOKMARK",
@@ -254,7 +254,7 @@ pub(crate) fn page(version: u64, token: &str, items: &[String]) -> String {
     )
 }
 
-/// What an informer holds: name and value.
+/// The objects of an informer: name and value.
 pub(crate) fn values(informer: &SharedInformer<ConfigMap>) -> BTreeMap<String, String> {
     let all = informer.indexer().list();
     let named = all.iter().map(|object| {

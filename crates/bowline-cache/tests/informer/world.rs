@@ -1,10 +1,11 @@
-//! A server in a simulation, whose answers and frames can be tampered with, and an operator that looks at it.
+//! A server in a simulation with a fault kit, and an informer of it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
+use bowline_apiserver::faults::Faults;
+use bowline_apiserver::{ApiServer, Verb};
 use bowline_cache::{Event, HandlerOptions, InformerBuilder, Kind, Registration, SharedInformer};
 use bowline_clock::{Clock, Scope, Simulation, Spawner};
 use bowline_machinery::Status;
@@ -12,93 +13,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 
-/// Decides about calls. Given who calls what, says what becomes of it.
-type OnCall = Box<dyn FnMut(&Call) -> Option<Verdict> + Send>;
-/// Decides about frames.
-type OnFrame = Box<dyn FnMut(&WatchFrame<'_>) -> Option<FrameVerdict> + Send>;
-
-/// What tampers with a server, and what it saw.
-#[derive(Default)]
-pub(crate) struct Faults {
-    state: Mutex<FaultState>,
-}
-
-#[derive(Default)]
-struct FaultState {
-    on_call: Option<OnCall>,
-    on_frame: Option<OnFrame>,
-    stalled: bool,
-    calls: Vec<Call>,
-}
-
-impl Faults {
-    fn lock(&self) -> std::sync::MutexGuard<'_, FaultState> {
-        self.state.lock().expect("nobody panics with it")
-    }
-
-    pub(crate) fn on_call(&self, decide: impl FnMut(&Call) -> Option<Verdict> + Send + 'static) {
-        self.lock().on_call = Some(Box::new(decide));
-    }
-
-    pub(crate) fn on_frame(
-        &self,
-        decide: impl FnMut(&WatchFrame<'_>) -> Option<FrameVerdict> + Send + 'static,
-    ) {
-        self.lock().on_frame = Some(Box::new(decide));
-    }
-
-    /// Nothing goes wrong any more.
-    pub(crate) fn heal(&self) {
-        let mut state = self.lock();
-        state.on_call = None;
-        state.on_frame = None;
-        state.stalled = false;
-    }
-
-    /// Watches send nothing, and do not end either: connections whose other end is gone.
-    pub(crate) fn stall(&self) {
-        self.lock().stalled = true;
-    }
-
-    /// What was asked is remembered from now on only.
-    pub(crate) fn forget(&self) {
-        self.lock().calls.clear();
-    }
-
-    /// How often something was asked.
-    pub(crate) fn count(&self, verb: Verb) -> usize {
-        self.lock().calls.iter().filter(|call| call.verb == verb).count()
-    }
-}
-
-struct Tampering {
-    faults: Arc<Faults>,
-    clock: Clock,
-}
-
-impl Hook for Tampering {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut state = self.faults.lock();
-        state.calls.push(call.clone());
-        let verdict = state.on_call.as_mut().and_then(|decide| decide(call));
-        Box::pin(std::future::ready(verdict.unwrap_or_default()))
-    }
-
-    fn frame<'a>(&'a self, _: &'a Call, frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        Box::pin(async move {
-            while self.faults.lock().stalled {
-                self.clock.sleep(Duration::from_secs(1)).await;
-            }
-            self.faults.lock().on_frame.as_mut().and_then(|decide| decide(&frame)).unwrap_or_default()
-        })
-    }
-}
-
-/// A server and what is needed to look at it.
+/// A server, and helpers for its clients.
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) server: ApiServer,
-    pub(crate) faults: Arc<Faults>,
+    pub(crate) faults: Faults,
     pub(crate) client: Client,
     scope: Scope,
 }
@@ -113,10 +32,9 @@ impl World {
         Self::of(clock, ApiServer::builder())
     }
 
-    pub(crate) fn of(clock: Clock, server: bowline_apiserver::Builder) -> Self {
-        let faults = Arc::new(Faults::default());
-        let tampering = Tampering { faults: faults.clone(), clock: clock.clone() };
-        let server = server.clock(clock.clone()).hook(tampering).build().expect("it can be built");
+    pub(crate) fn of(clock: Clock, server: bowline_apiserver::ApiServerBuilder) -> Self {
+        let faults = Faults::new();
+        let server = server.clock(clock.clone()).faults(&faults).build().expect("it can be built");
         let client = Client::new(server.clone(), "default");
         let scope = clock.scope("test");
         Self { clock, server, faults, client, scope }
@@ -126,7 +44,7 @@ impl World {
         self.scope.spawner()
     }
 
-    /// How many tasks of informers there are.
+    /// Number of running informer tasks.
     pub(crate) fn tasks(&self) -> usize {
         self.scope.running()
     }
@@ -149,7 +67,7 @@ impl World {
         options(builder).build().expect("one source")
     }
 
-    /// One that is started and in sync.
+    /// An informer that is started and has synced.
     pub(crate) async fn synced(&self) -> SharedInformer<ConfigMap> {
         let informer = self.informer();
         informer.start();
@@ -162,7 +80,7 @@ impl World {
         self.maps().create(&PostParams::default(), &map(name, value)).await.expect("created")
     }
 
-    /// Updates a config map, whatever it was.
+    /// Updates a config map, without a precondition.
     pub(crate) async fn update(&self, name: &str, value: &str) -> ConfigMap {
         self.maps().replace(name, &PostParams::default(), &map(name, value)).await.expect("updated")
     }
@@ -171,45 +89,47 @@ impl World {
         self.maps().delete(name, &DeleteParams::default()).await.expect("deleted");
     }
 
-    /// Waits for something to become true.
+    /// Waits for a condition.
     pub(crate) async fn until(&self, what: &str, is_so: impl FnMut() -> bool) {
         until(&self.clock, what, is_so).await;
     }
 
-    /// Ends the watches that there are at their next frame and tells who comes back that it is too late, once: everything
-    /// has to be listed again. Waits until that is done.
+    /// Closes an open watch and answers the next one with 410, so that a relist is needed. Waits for that, and removes all
+    /// faults.
     pub(crate) async fn relist(&self, informer: &SharedInformer<ConfigMap>) {
         let before = informer.stats().lists;
-        let mut is_closed = false;
-        self.faults
-            .on_frame(move |_| (!std::mem::replace(&mut is_closed, true)).then_some(FrameVerdict::Close));
-        let mut is_refused = false;
-        self.faults.on_call(move |call| {
-            let now = call.verb == Verb::Watch && !std::mem::replace(&mut is_refused, true);
-            now.then(|| refuse(410, "Expired", "too old resource version"))
-        });
-        self.until("all is listed again", || informer.stats().lists > before).await;
-        self.faults.heal();
+        self.faults.on(Verb::Watch).times(1).fail(refuse(410, "Expired", "too old resource version"));
+        let _may_be_none = self.faults.watches().times(1).close();
+        self.until("the relist is complete", || informer.stats().lists > before).await;
+        self.faults.remove_all();
     }
 
-    /// From now on watches are closed at their next frame and not opened again.
+    /// Closes all watches. From now on, new ones fail.
     pub(crate) async fn gap(&self) {
-        self.faults.forget();
-        self.faults.on_frame(|_| Some(FrameVerdict::Close));
-        self.faults
-            .on_call(|call| (call.verb == Verb::Watch).then(|| refuse(500, "InternalError", "not now")));
-        let faults = self.faults.clone();
-        self.until("the watch is closed", || faults.count(Verb::Watch) > 0).await;
+        self.forget();
+        self.faults.on(Verb::Watch).fail(refuse(500, "InternalError", "not now"));
+        let _may_be_none = self.faults.watches().close();
+        self.until("the watch is closed", || self.asked(Verb::Watch) > 0).await;
     }
 
-    /// Waits until an informer has what the server has.
+    /// The record of requests begins now.
+    pub(crate) fn forget(&self) {
+        let _forgotten = self.faults.requests().take();
+    }
+
+    /// Number of requests with this verb.
+    pub(crate) fn asked(&self, verb: Verb) -> usize {
+        self.faults.requests().verb(verb).count()
+    }
+
+    /// Waits until an informer has the server's state.
     pub(crate) async fn settled(&self, informer: &SharedInformer<ConfigMap>) {
         let truth = self.truth().await;
-        self.until("the informer has what the server has", || held(informer) == truth).await;
+        self.until("the informer has the server's state", || held(informer) == truth).await;
         self.clock.sleep(Duration::from_millis(20)).await;
     }
 
-    /// What the server has, by key: uid and version.
+    /// The server's state, by key: uid and version.
     pub(crate) async fn truth(&self) -> BTreeMap<String, (String, String)> {
         let all = Api::<ConfigMap>::all(self.client.clone())
             .list(&kube::api::ListParams::default())
@@ -219,7 +139,7 @@ impl World {
     }
 }
 
-/// Waits for something to become true, for more than half an hour.
+/// Waits for a condition, for more than half an hour.
 pub(crate) async fn until(clock: &Clock, what: &str, mut is_so: impl FnMut() -> bool) {
     for turn in 0..20_000 {
         if is_so() {
@@ -249,12 +169,12 @@ pub(crate) fn value(object: &ConfigMap) -> &str {
     object.data.as_ref().and_then(|data| data.get("value")).map_or("", String::as_str)
 }
 
-/// What an informer holds, by key: uid and version.
+/// The objects of an informer, by key: uid and version.
 pub(crate) fn held(informer: &SharedInformer<ConfigMap>) -> BTreeMap<String, (String, String)> {
     informer.indexer().list().iter().map(|object| (key(object), version(object))).collect()
 }
 
-/// A handler that remembers what it was told, and what it follows that there is.
+/// A handler that records its events and the state that follows from them.
 #[derive(Clone, Default)]
 pub(crate) struct Witness {
     state: Arc<Mutex<Witnessed>>,
@@ -264,25 +184,25 @@ pub(crate) struct Witness {
 struct Witnessed {
     events: Vec<Event<ConfigMap>>,
     view: BTreeMap<String, (String, String)>,
-    /// What it should never have been told. A handler's own panics are caught.
+    /// Inconsistent events. They are collected here, since panics of handlers are caught.
     wrong: Vec<String>,
 }
 
 impl Witness {
     fn lock(&self) -> std::sync::MutexGuard<'_, Witnessed> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("the lock is not poisoned")
     }
 
-    /// What was witnessed, if all of it could be.
+    /// The recorded state; panics if an event was inconsistent.
     fn sound(&self) -> std::sync::MutexGuard<'_, Witnessed> {
         let state = self.lock();
         let wrong = state.wrong.clone();
         if wrong.is_empty() {
             return state;
         }
-        let told: Vec<_> = state.events.iter().map(words).collect();
+        let lines: Vec<_> = state.events.iter().map(words).collect();
         drop(state);
-        panic!("{wrong:?} in {told:?}");
+        panic!("{wrong:?} in {lines:?}");
     }
 
     pub(crate) fn of(informer: &SharedInformer<ConfigMap>) -> (Self, Registration) {
@@ -294,9 +214,9 @@ impl Witness {
         options: HandlerOptions,
     ) -> (Self, Registration) {
         let witness = Self::default();
-        let told = witness.clone();
+        let recorder = witness.clone();
         let registration =
-            informer.add_handler_with(options, move |event: &Event<ConfigMap>| told.see(event));
+            informer.add_handler_with(options, move |event: &Event<ConfigMap>| recorder.see(event));
         (witness, registration)
     }
 
@@ -311,7 +231,7 @@ impl Witness {
         let is_right = match event {
             Event::Add { .. } => before.is_none(),
             Event::Update { old, .. } => before.as_ref() == Some(&version(old)),
-            // Who fell behind may be told of the deletion of what it never knew.
+            // A handler that fell behind may get the deletion of an object that it never knew.
             Event::Delete(_) => before.as_ref().is_none_or(|(uid, _)| *uid == now.0),
         };
         if !is_right {
@@ -320,13 +240,13 @@ impl Witness {
         state.events.push(event.clone());
     }
 
-    /// What there is, according to what was told.
+    /// The state that follows from the events.
     pub(crate) fn view(&self) -> BTreeMap<String, (String, String)> {
         self.sound().view.clone()
     }
 
-    /// What was told, in words.
-    pub(crate) fn told(&self) -> Vec<String> {
+    /// The events as text.
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.sound().events.iter().map(words).collect()
     }
 
@@ -343,7 +263,7 @@ impl Witness {
     }
 }
 
-/// `+a=1`, `a=1>2`, `-a=2`, with `*` for the initial list and `?` for what is not known for sure.
+/// `+a=1`, `a=1>2`, `-a=2`, with `*` for the initial list and `?` for an unknown final state.
 pub(crate) fn words(event: &Event<ConfigMap>) -> String {
     let name = event.object().name_any();
     match event {
@@ -361,6 +281,6 @@ pub(crate) fn words(event: &Event<ConfigMap>) -> String {
     }
 }
 
-pub(crate) fn refuse(code: u16, reason: &str, message: &str) -> Verdict {
-    Verdict::Fail(Status::failure(code, reason, message))
+pub(crate) fn refuse(code: u16, reason: &str, message: &str) -> Status {
+    Status::failure(code, reason, message)
 }

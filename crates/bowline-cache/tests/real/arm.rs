@@ -1,4 +1,4 @@
-//! A server to look at, a namespace of one's own in it, and what the tests do there.
+//! A server, a namespace of the test, and helpers.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
 use bowline_cache::{
-    CacheOptions, Event, HandlerOptions, InformerCache, Kind, Namespaces, Registration, Selectors, Settings,
-    SharedInformer, object_key,
+    CacheOptions, Event, HandlerOptions, InformerCache, Kind, Namespaces, Registration, SelectionSettings,
+    Selectors, SharedInformer, object_key,
 };
 use bowline_clock::{Clock, Scope, Simulation, Spawner};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -20,13 +20,13 @@ use serde_json::{Value, json};
 
 use crate::traffic::Traffic;
 
-/// Where the kubeconfig of a real kube-apiserver is.
+/// Environment variable with the kubeconfig of a real kube-apiserver.
 const REAL: &str = "BOWLINE_REAL_KUBECONFIG";
 
-/// How long anything may take. Nothing takes as long on either arm unless it hangs.
+/// Limit for any wait. No wait takes as long on either arm unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The arm that is tested, and a fresh namespace.
+/// The tested arm, with a fresh namespace.
 pub(crate) struct Arm {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
@@ -36,8 +36,8 @@ pub(crate) struct Arm {
 }
 
 impl Arm {
-    /// Runs a test on the arm: in real time against a real server if there is one, and otherwise on simulated time against
-    /// the embedded one.
+    /// Runs a test on the arm: in real time on a real server if there is one, otherwise on simulated time on the
+    /// embedded one.
     pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
         let Some(kubeconfig) = std::env::var_os(REAL) else {
             Simulation::new(1).run(|clock| async move {
@@ -71,7 +71,7 @@ impl Arm {
         self.scope.spawner()
     }
 
-    /// One more namespace.
+    /// Creates a further namespace.
     pub(crate) async fn another_namespace(&self) -> String {
         make_namespace(&self.client).await
     }
@@ -81,17 +81,17 @@ impl Arm {
         InformerCache::new(&self.spawner(), self.client.clone(), options)
     }
 
-    /// A cache of what is in the namespace, not started.
+    /// A cache of the namespace, not started.
     pub(crate) fn cache(&self) -> InformerCache {
         self.cache_with(self.options())
     }
 
-    /// Only what is in the namespace.
+    /// Options with only this namespace.
     pub(crate) fn options(&self) -> CacheOptions {
-        CacheOptions::new().namespaces([(self.namespace.as_str(), Settings::new())])
+        CacheOptions::new().namespaces([(self.namespace.as_str(), SelectionSettings::new())])
     }
 
-    /// The namespace, as a part of an informer.
+    /// The namespace, for a source of an informer.
     pub(crate) fn here(&self) -> Namespaces {
         Namespaces::One(self.namespace.clone())
     }
@@ -129,7 +129,7 @@ impl Arm {
         self.maps_in(namespace).create(&PostParams::default(), &object).await.expect("created");
     }
 
-    /// Sets what a config map holds.
+    /// Sets the value of a config map.
     pub(crate) async fn update(&self, name: &str, value: &str) -> ConfigMap {
         self.merge(name, json!({"data": {"value": value}})).await
     }
@@ -150,12 +150,12 @@ impl Arm {
         secrets.create(&PostParams::default(), &secret).await.expect("created");
     }
 
-    /// Waits for something to become true.
+    /// Waits for a condition.
     pub(crate) async fn until(&self, what: &str, is_so: impl FnMut() -> bool) {
         until(&self.clock, what, is_so).await;
     }
 
-    /// The config maps that the server has in the namespace, by key: uid and version.
+    /// The config maps in the namespace on the server, by key: uid and version.
     pub(crate) async fn truth(&self) -> BTreeMap<String, (String, String)> {
         let all = self.maps().list(&ListParams::default()).await.expect("a list");
         all.items.iter().map(|object| (key(object), version(object))).collect()
@@ -185,7 +185,7 @@ async fn real_client(kubeconfig: Kubeconfig, traffic: &Traffic) -> Client {
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("the kubeconfig is right");
     let connector = config.rustls_https_connector().expect("the certificates are right");
     let executor = hyper_util::rt::TokioExecutor::new();
-    // Without kube's retries, which would hide what a server says.
+    // Without kube's retries, which would hide errors of the server.
     let service = tower::ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer().expect("the credentials are right"))
@@ -213,7 +213,7 @@ pub(crate) fn value(object: &ConfigMap) -> &str {
     object.data.as_ref().and_then(|data| data.get("value")).map_or("", String::as_str)
 }
 
-/// What an informer holds, by key: uid and version.
+/// The objects of an informer, by key: uid and version.
 pub(crate) fn held(informer: &SharedInformer<ConfigMap>) -> BTreeMap<String, (String, String)> {
     informer.indexer().list().iter().map(|object| (key(object), version(object))).collect()
 }
@@ -223,7 +223,7 @@ pub(crate) fn names<K: kube::Resource>(objects: &[Arc<K>]) -> Vec<String> {
     objects.iter().map(|object| object.meta().name.clone().unwrap_or_default()).collect()
 }
 
-/// A handler that remembers what it was told, and what it follows that there is.
+/// A handler that records its events and the state that follows from them.
 #[derive(Clone, Default)]
 pub(crate) struct Witness {
     state: Arc<Mutex<Witnessed>>,
@@ -231,7 +231,7 @@ pub(crate) struct Witness {
 
 #[derive(Default)]
 struct Witnessed {
-    told: Vec<String>,
+    lines: Vec<String>,
     view: BTreeMap<String, (String, String)>,
 }
 
@@ -245,13 +245,13 @@ impl Witness {
         options: HandlerOptions,
     ) -> (Self, Registration) {
         let witness = Self::default();
-        let told = witness.clone();
-        let see = move |event: &Event<ConfigMap>| told.see(event);
+        let recorder = witness.clone();
+        let see = move |event: &Event<ConfigMap>| recorder.see(event);
         (witness, informer.add_handler_with(options, see))
     }
 
     fn see(&self, event: &Event<ConfigMap>) {
-        let mut state = self.state.lock().expect("nobody panics with it");
+        let mut state = self.state.lock().expect("the lock is not poisoned");
         let name = key(event.object());
         match event {
             Event::Add { object, .. } => {
@@ -260,39 +260,39 @@ impl Witness {
             }
             Event::Update { old, new } => {
                 let before = state.view.insert(name, version(new));
-                assert_eq!(before, Some(version(old)), "the old of {event:?} is what was told before");
+                assert_eq!(before, Some(version(old)), "`old` of {event:?} is the state delivered last");
             }
             Event::Delete(_) => {
                 state.view.remove(&name);
             }
         }
-        state.told.push(words(event));
+        state.lines.push(words(event));
     }
 
-    /// What there is, according to what was told.
+    /// The state that follows from the events.
     pub(crate) fn view(&self) -> BTreeMap<String, (String, String)> {
-        self.state.lock().expect("nobody panics with it").view.clone()
+        self.state.lock().expect("the lock is not poisoned").view.clone()
     }
 
-    /// What was told, in words.
-    pub(crate) fn told(&self) -> Vec<String> {
-        self.state.lock().expect("nobody panics with it").told.clone()
+    /// The events as text.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.state.lock().expect("the lock is not poisoned").lines.clone()
     }
 
-    /// What was told after the first so many events, sorted, whether a deletion was seen or only noticed: a server may begin
-    /// with what it had a moment ago, and tell the rest as it happened.
-    pub(crate) fn told_after(&self, events: usize) -> Vec<String> {
-        let mut told: Vec<_> = self.told().drain(events..).map(|event| event.replace('?', "")).collect();
-        told.sort();
-        told
+    /// The events after the first ones, sorted, without `?`: a server may answer with an older state, and deliver the
+    /// rest as events.
+    pub(crate) fn lines_after(&self, events: usize) -> Vec<String> {
+        let mut lines: Vec<_> = self.lines().drain(events..).map(|event| event.replace('?', "")).collect();
+        lines.sort();
+        lines
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.state.lock().expect("nobody panics with it").told.len()
+        self.state.lock().expect("the lock is not poisoned").lines.len()
     }
 }
 
-/// `+a=1`, `a=1>2`, `-a=2`, with `*` for the initial list and `?` for what is not known for sure.
+/// `+a=1`, `a=1>2`, `-a=2`, with `*` for the initial list and `?` for an unknown final state.
 fn words(event: &Event<ConfigMap>) -> String {
     let name = event.object().name_any();
     match event {

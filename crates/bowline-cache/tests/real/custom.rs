@@ -1,4 +1,4 @@
-//! Custom kinds, which come and go while informers run.
+//! Custom kinds that are installed and removed while informers run.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, PostParams};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::arm::Arm;
 
-/// A custom kind that no other test has.
+/// A custom kind of one test.
 pub(crate) struct Custom {
     pub(crate) resource: ApiResource,
 }
@@ -19,7 +19,7 @@ impl Custom {
         Self { resource: ApiResource::from_gvk(&GroupVersionKind::gvk(&group, "v1", "Website")) }
     }
 
-    /// Installs its definition, and waits until it is in force.
+    /// Installs its CRD, and waits until it is served.
     pub(crate) async fn install(&self, arm: &Arm) {
         let ApiResource { group, version, kind, plural, .. } = &self.resource;
         let name = format!("{plural}.{group}");
@@ -50,7 +50,7 @@ impl Custom {
         arm.clock.timeout(crate::arm::PATIENCE, established).await.expect("it comes into force");
     }
 
-    /// Creates an object, as soon as the server lets one: a definition comes into force a moment after it says so.
+    /// Creates an object, with retries: a CRD is served a moment after its condition.
     pub(crate) async fn create(&self, arm: &Arm, name: &str) {
         let object = DynamicObject::new(name, &self.resource).data(json!({"spec": {"host": "example.com"}}));
         let websites =
@@ -68,13 +68,13 @@ impl Custom {
 mod tests {
     use std::time::Duration;
 
-    use bowline_cache::{CacheError, Kind, ListQuery, Phase};
+    use bowline_cache::{CacheError, Kind, ListQuery, ReflectorPhase};
 
     use super::*;
     use crate::arm::{PATIENCE, names};
 
     #[test]
-    fn an_informer_of_a_kind_that_is_installed_later_heals_by_itself() {
+    fn an_informer_of_a_kind_that_is_installed_later_recovers() {
         Arm::run(|arm| async move {
             let custom = Custom::of(&arm);
             let cache = arm.cache();
@@ -84,9 +84,9 @@ mod tests {
             let _maps = cache.get_informer(&maps).expect("an informer");
             cache.start();
             let error = cache.wait_for_sync(Duration::from_secs(2)).await.expect_err("there is no such kind");
-            assert_eq!(error.missing().len(), 1, "only what is missing hurts: {error}");
+            assert_eq!(error.missing().len(), 1, "only the missing kind is named: {error}");
             assert_eq!(error.missing()[0].kind, websites.to_string());
-            assert_ne!(error.missing()[0].phase, Phase::Stopped);
+            assert_ne!(error.missing()[0].phase, ReflectorPhase::Stopped);
             assert!(error.to_string().contains("404"), "{error}");
             custom.install(&arm).await;
             custom.create(&arm, "a").await;
@@ -101,10 +101,10 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_a_kind_that_is_not_there_ends_with_the_reason() {
+    fn a_read_of_a_missing_kind_fails_with_the_reason() {
         Arm::run(|arm| async move {
             let custom = Custom::of(&arm);
-            let cache = arm.cache_with(arm.options().sync_limit(Duration::from_secs(2)));
+            let cache = arm.cache_with(arm.options().sync_timeout(Duration::from_secs(2)));
             cache.start();
             let websites = Kind::dynamic(custom.resource.clone(), true);
             let error = cache.list(&websites, &ListQuery::new()).await.expect_err("there is no such kind");
@@ -117,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_waits_goes_on_when_the_kind_comes() {
+    fn a_waiting_read_continues_when_the_kind_is_installed() {
         Arm::run(|arm| async move {
             let custom = Custom::of(&arm);
-            let cache = arm.cache_with(arm.options().sync_limit(PATIENCE));
+            let cache = arm.cache_with(arm.options().sync_timeout(PATIENCE));
             cache.start();
             let websites = Kind::metadata_of(custom.resource.clone(), true);
             let query = ListQuery::new();

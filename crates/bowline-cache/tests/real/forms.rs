@@ -1,6 +1,6 @@
-//! One kind in several forms at once.
+//! One kind in several representations.
 
-use bowline_cache::{Kind, KindOptions, Settings};
+use bowline_cache::{Kind, KindOptions, SelectionSettings};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::core::{ApiResource, PartialObjectMeta};
@@ -8,7 +8,7 @@ use kube::core::{ApiResource, PartialObjectMeta};
 use crate::arm::{Arm, PATIENCE, value};
 
 #[test]
-fn three_forms_of_one_kind_are_three_watches_of_the_same_objects() {
+fn three_representations_of_one_kind_are_three_watches() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let cache = arm.cache();
@@ -56,11 +56,11 @@ fn three_forms_of_one_kind_are_three_watches_of_the_same_objects() {
 }
 
 #[test]
-fn managed_fields_are_kept_of_a_kind_that_wants_them() {
+fn managed_fields_are_kept_for_a_kind_with_that_option() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let (maps, metadata) = (Kind::<ConfigMap>::typed(), Kind::<PartialObjectMeta<ConfigMap>>::metadata());
-        let keep = Settings::new().keep_managed_fields(true);
+        let keep = SelectionSettings::new().keep_managed_fields(true);
         let cache = arm.cache_with(arm.options().kind(KindOptions::new(maps.clone()).settings(keep)));
         cache.start();
         let key = format!("{}/a", arm.namespace).parse().expect("a key");
@@ -73,14 +73,14 @@ fn managed_fields_are_kept_of_a_kind_that_wants_them() {
 }
 
 #[test]
-fn managed_fields_are_kept_in_the_namespaces_that_want_them() {
+fn managed_fields_are_kept_in_namespaces_with_that_option() {
     Arm::run(|arm| async move {
         let other = arm.another_namespace().await;
         arm.create("a", "1").await;
         arm.create_in(&other, "b", "1").await;
         let options = bowline_cache::CacheOptions::new().namespaces([
-            (arm.namespace.as_str(), Settings::new().keep_managed_fields(true)),
-            (other.as_str(), Settings::new()),
+            (arm.namespace.as_str(), SelectionSettings::new().keep_managed_fields(true)),
+            (other.as_str(), SelectionSettings::new()),
         ]);
         let cache = arm.cache_with(options);
         cache.start();
@@ -92,7 +92,7 @@ fn managed_fields_are_kept_in_the_namespaces_that_want_them() {
     });
 }
 
-/// The embedded server keeps none; `tests/cache` has some on that arm.
+/// The embedded server keeps none; `tests/cache` tests them on that arm.
 fn has_managed_fields() -> bool {
     Arm::is_real()
 }

@@ -1,4 +1,4 @@
-//! One informer: what it holds, and what it tells.
+//! One informer: its objects and events.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,27 +16,27 @@ use serde_json::json;
 use crate::arm::{Arm, PATIENCE, Witness, held, map, names, value};
 
 #[test]
-fn an_informer_holds_what_the_server_has_and_tells_what_happens() {
+fn an_informer_has_the_servers_objects_and_delivers_changes() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let informer = arm.informer();
         let (witness, registration) = Witness::of(&informer);
         assert!(!informer.has_synced());
         informer.start();
-        assert!(registration.synced().await);
-        assert_eq!(witness.told(), ["+a=1*"]);
+        assert!(registration.wait_synced().await);
+        assert_eq!(witness.lines(), ["+a=1*"]);
         arm.create("b", "1").await;
         arm.update("a", "2").await;
         arm.delete("b").await;
-        arm.until("all is told", || witness.count() == 4).await;
-        assert_eq!(witness.told(), ["+a=1*", "+b=1", "a=1>2", "-b=1"]);
+        arm.until("all events arrive", || witness.count() == 4).await;
+        assert_eq!(witness.lines(), ["+a=1*", "+b=1", "a=1>2", "-b=1"]);
         assert_eq!(held(&informer), arm.truth().await);
         assert_eq!(witness.view(), arm.truth().await);
     });
 }
 
 #[test]
-fn a_deletion_tells_the_state_and_version_at_which_it_went() {
+fn a_deletion_has_the_final_state_and_version() {
     Arm::run(|arm| async move {
         let created = arm.create("a", "1").await;
         let informer = synced(arm.informer()).await;
@@ -52,66 +52,66 @@ fn a_deletion_tells_the_state_and_version_at_which_it_went() {
 }
 
 #[test]
-fn a_late_handler_is_told_what_is_there_and_then_what_happens() {
+fn a_late_handler_gets_the_existing_objects_and_then_changes() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let informer = synced(arm.informer()).await;
         arm.create("b", "1").await;
         arm.until("b is held", || informer.indexer().len() == 2).await;
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
-        assert_eq!(witness.told(), ["+a=1*", "+b=1*"]);
+        assert!(registration.wait_synced().await);
+        assert_eq!(witness.lines(), ["+a=1*", "+b=1*"]);
         arm.update("b", "2").await;
-        arm.until("the update is told", || witness.count() == 3).await;
-        assert_eq!(witness.told()[2], "b=1>2");
+        arm.until("the update arrives", || witness.count() == 3).await;
+        assert_eq!(witness.lines()[2], "b=1>2");
         assert_eq!(arm.traffic.open("configmaps").len(), 1, "a handler needs no watch of its own");
     });
 }
 
 #[test]
-fn a_handler_that_was_removed_is_told_nothing_any_more() {
+fn a_removed_handler_gets_no_event() {
     Arm::run(|arm| async move {
         let informer = synced(arm.informer()).await;
         let (gone, registration) = Witness::of(&informer);
         let (stays, _registration) = Witness::of(&informer);
         arm.create("a", "1").await;
-        arm.until("both are told", || gone.count() == 1 && stays.count() == 1).await;
-        registration.remove().await;
+        arm.until("both handlers get the event", || gone.count() == 1 && stays.count() == 1).await;
+        registration.unregister().await;
         arm.create("b", "1").await;
-        arm.until("the other is told", || stays.count() == 2).await;
-        assert_eq!(gone.told(), ["+a=1"]);
+        arm.until("the other handler gets the event", || stays.count() == 2).await;
+        assert_eq!(gone.lines(), ["+a=1"]);
     });
 }
 
 #[test]
-fn an_object_that_leaves_the_selector_is_gone_and_comes_back() {
+fn an_object_that_leaves_the_selector_is_deleted_and_added_again() {
     Arm::run(|arm| async move {
         arm.create_labelled(&arm.namespace, "a", &[("app", "web")]).await;
         arm.create_labelled(&arm.namespace, "b", &[("app", "other")]).await;
-        let selectors = Selectors { labels: "app=web".to_owned(), fields: String::new() };
+        let selectors = Selectors::new().labels("app=web");
         let informer = SharedInformer::builder(&arm.spawner(), Kind::<ConfigMap>::typed())
             .selected(arm.client.clone(), arm.here(), selectors)
             .build()
             .expect("one source");
         let (witness, registration) = Witness::of(&informer);
         informer.start();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         arm.merge("a", json!({"metadata": {"labels": {"app": "other"}}})).await;
         arm.until("a is gone", || witness.count() == 2).await;
         arm.merge("b", json!({"metadata": {"labels": {"app": "web"}}})).await;
         arm.merge("a", json!({"metadata": {"labels": {"app": "web"}}})).await;
         arm.until("both came", || witness.count() == 4).await;
-        assert_eq!(witness.told(), ["+a=1*", "-a=1", "+b=1", "+a=1"]);
+        assert_eq!(witness.lines(), ["+a=1*", "-a=1", "+b=1", "+a=1"]);
         assert_eq!(held(&informer), arm.truth().await);
     });
 }
 
 #[test]
-fn an_informer_of_a_field_holds_what_has_it() {
+fn an_informer_with_a_field_selector_has_the_matching_objects() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         arm.create("b", "1").await;
-        let selectors = Selectors { labels: String::new(), fields: "metadata.name=b".to_owned() };
+        let selectors = Selectors::new().fields("metadata.name=b");
         let informer = SharedInformer::builder(&arm.spawner(), Kind::<ConfigMap>::typed())
             .selected(arm.client.clone(), arm.here(), selectors)
             .build()
@@ -126,7 +126,7 @@ fn an_informer_of_a_field_holds_what_has_it() {
 }
 
 #[test]
-fn an_informer_of_two_namespaces_holds_both_and_no_other() {
+fn an_informer_of_two_namespaces_has_both_and_no_other() {
     Arm::run(|arm| async move {
         let (second, third) = (arm.another_namespace().await, arm.another_namespace().await);
         arm.create("a", "1").await;
@@ -139,21 +139,21 @@ fn an_informer_of_two_namespaces_holds_both_and_no_other() {
             .expect("two sources");
         let (witness, registration) = Witness::of(&informer);
         informer.start();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         arm.create_in(&third, "d", "1").await;
         arm.create_in(&second, "e", "1").await;
         arm.delete("a").await;
-        arm.until("all is told", || witness.count() == 4).await;
-        let mut told = witness.told();
-        told.sort();
-        assert_eq!(told, ["+a=1*", "+b=1*", "+e=1", "-a=1"]);
+        arm.until("all events arrive", || witness.count() == 4).await;
+        let mut lines = witness.lines();
+        lines.sort();
+        assert_eq!(lines, ["+a=1*", "+b=1*", "+e=1", "-a=1"]);
         assert_eq!(names(&informer.indexer().list_in(&second)), ["b", "e"]);
         assert_eq!(informer.indexer().len(), 2);
     });
 }
 
 #[test]
-fn an_informer_of_all_but_some_namespaces_holds_the_rest() {
+fn an_informer_of_all_but_some_namespaces_has_the_rest() {
     Arm::run(|arm| async move {
         let (second, third) = (arm.another_namespace().await, arm.another_namespace().await);
         let label = [("test", arm.namespace.as_str())];
@@ -162,7 +162,7 @@ fn an_informer_of_all_but_some_namespaces_holds_the_rest() {
         }
         let labels = format!("test={}", arm.namespace);
         let except = [arm.namespace.clone(), second.clone()].into_iter().collect();
-        let selectors = Selectors { labels, fields: String::new() };
+        let selectors = Selectors::new().labels(labels);
         let informer = SharedInformer::builder(&arm.spawner(), Kind::<ConfigMap>::typed())
             .selected(arm.client.clone(), Namespaces::AllBut(except), selectors)
             .build()
@@ -176,43 +176,43 @@ fn an_informer_of_all_but_some_namespaces_holds_the_rest() {
 }
 
 #[test]
-fn an_object_recreated_under_its_name_is_told_as_a_deletion_and_an_addition() {
+fn a_recreated_object_is_delivered_as_a_deletion_and_an_addition() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let informer = synced(arm.informer()).await;
         let (witness, _registration) = Witness::of(&informer);
         arm.delete("a").await;
         arm.create("a", "2").await;
-        arm.until("all is told", || witness.count() == 3).await;
-        assert_eq!(witness.told(), ["+a=1*", "-a=1", "+a=2"]);
-        // And when nobody looked.
+        arm.until("all events arrive", || witness.count() == 3).await;
+        assert_eq!(witness.lines(), ["+a=1*", "-a=1", "+a=2"]);
+        // The same during a stop.
         informer.stop().await;
         arm.delete("a").await;
         arm.create("a", "3").await;
         informer.start();
-        arm.until("all is told", || witness.count() == 5).await;
-        assert!(matches!(&witness.told()[3..], [gone, came] if gone.starts_with("-a=2") && came == "+a=3"));
+        arm.until("all events arrive", || witness.count() == 5).await;
+        assert!(matches!(&witness.lines()[3..], [gone, came] if gone.starts_with("-a=2") && came == "+a=3"));
         assert_eq!(witness.view(), arm.truth().await);
     });
 }
 
 #[test]
-fn a_handler_with_a_resync_is_told_again_of_what_did_not_change() {
+fn a_handler_with_a_resync_gets_unchanged_objects_again() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let informer = synced(arm.informer()).await;
         let (quiet, _quiet) = Witness::of(&informer);
         let options = HandlerOptions::default().resync(Duration::from_secs(1));
         let (again, _again) = Witness::with(&informer, options);
-        arm.until("it is told again, twice", || again.count() >= 3).await;
-        assert_eq!(again.told()[..3], ["+a=1*", "a=1>1", "a=1>1"]);
-        assert_eq!(quiet.told(), ["+a=1*"]);
-        assert_eq!(arm.traffic.asked("configmaps").len(), 1, "the server is not asked for that");
+        arm.until("two resyncs arrive", || again.count() >= 3).await;
+        assert_eq!(again.lines()[..3], ["+a=1*", "a=1>1", "a=1>1"]);
+        assert_eq!(quiet.lines(), ["+a=1*"]);
+        assert_eq!(arm.traffic.asked("configmaps").len(), 1, "a resync sends no request");
     });
 }
 
 #[test]
-fn a_list_that_is_streamed_needs_one_request() {
+fn a_streaming_list_needs_one_request() {
     Arm::run(|arm| async move {
         for name in ["a", "b", "c", "d", "e"] {
             arm.create(name, "1").await;
@@ -220,7 +220,7 @@ fn a_list_that_is_streamed_needs_one_request() {
         let informer = synced(arm.informer()).await;
         assert_eq!(held(&informer), arm.truth().await);
         let asked = arm.traffic.asked("configmaps");
-        // The last one is the test's own.
+        // The last request is the test's own.
         assert_eq!(asked.len(), 2, "{asked:?}");
         assert_eq!(asked[0].query["sendInitialEvents"], "true");
         assert_eq!(informer.stats().failures, 0);
@@ -228,7 +228,7 @@ fn a_list_that_is_streamed_needs_one_request() {
 }
 
 #[test]
-fn an_informer_without_streamed_lists_lists_and_watches() {
+fn without_streaming_lists_an_informer_lists_and_watches() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let informer = SharedInformer::builder(&arm.spawner(), Kind::<ConfigMap>::typed())
@@ -238,15 +238,15 @@ fn an_informer_without_streamed_lists_lists_and_watches() {
             .expect("one source");
         let (witness, registration) = Witness::of(&informer);
         informer.start();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         arm.update("a", "2").await;
         arm.delete("a").await;
-        arm.until("all is told", || witness.count() == 3).await;
-        let told = witness.told();
-        // A real server answers such a list from a cache, which may not have heard of the object: the watch tells of it then.
-        let is_late = Arm::is_real() && told[0] == "+a=1";
-        assert!(told[0] == "+a=1*" || is_late, "{told:?}");
-        assert_eq!(told[1..], ["a=1>2", "-a=2"]);
+        arm.until("all events arrive", || witness.count() == 3).await;
+        let lines = witness.lines();
+        // A real server answers this list from its watch cache, which may lack the object; the watch then delivers it.
+        let is_late = Arm::is_real() && lines[0] == "+a=1";
+        assert!(lines[0] == "+a=1*" || is_late, "{lines:?}");
+        assert_eq!(lines[1..], ["a=1>2", "-a=2"]);
         let asked = arm.traffic.asked("configmaps");
         assert_eq!(asked[0].query["resourceVersion"], "0");
         assert!(!asked[0].is_watch() && asked[1].is_watch(), "{asked:?}");
@@ -255,7 +255,7 @@ fn an_informer_without_streamed_lists_lists_and_watches() {
 }
 
 #[test]
-fn a_list_in_pages_is_whole() {
+fn a_paged_list_is_complete() {
     Arm::run(|arm| async move {
         for name in ["a", "b", "c", "d", "e"] {
             arm.create(name, "1").await;
@@ -280,12 +280,12 @@ fn a_list_in_pages_is_whole() {
         assert!(pages[1..].iter().all(|page| page.query.contains_key("continue")), "{pages:?}");
         assert_eq!(held(&informer), arm.truth().await);
         arm.update("c", "2").await;
-        arm.until("the update is told", || witness.count() == 6).await;
+        arm.until("the update arrives", || witness.count() == 6).await;
         assert_eq!(witness.view(), arm.truth().await);
     });
 }
 
-/// A server that has only what is new, and so lists in pages.
+/// A fake server without the old versions, so that lists are paged.
 struct InPages(ClientListWatch);
 
 impl ListWatch for InPages {
@@ -304,7 +304,7 @@ impl ListWatch for InPages {
 }
 
 #[test]
-fn what_an_indexer_was_warmed_with_and_is_gone_is_told_as_a_tombstone() {
+fn a_preloaded_object_that_is_gone_is_delivered_as_a_tombstone() {
     Arm::run(|arm| async move {
         arm.create("there", "1").await;
         let informer = arm.informer();
@@ -313,21 +313,21 @@ fn what_an_indexer_was_warmed_with_and_is_gone_is_told_as_a_tombstone() {
         informer.indexer().add(gone);
         let (witness, _registration) = Witness::of(&informer);
         let informer = synced(informer).await;
-        arm.until("all is told", || witness.count() == 3).await;
-        assert_eq!(witness.told(), ["+gone=old*", "-gone=old?", "+there=1*"]);
+        arm.until("all events arrive", || witness.count() == 3).await;
+        assert_eq!(witness.lines(), ["+gone=old*", "-gone=old?", "+there=1*"]);
         assert_eq!(held(&informer), arm.truth().await);
     });
 }
 
 #[test]
-fn an_informer_that_was_stopped_and_started_tells_what_it_missed() {
+fn a_restarted_informer_delivers_missed_changes() {
     Arm::run(|arm| async move {
         for name in ["changes", "goes", "stays"] {
             arm.create(name, "1").await;
         }
         let informer = synced(arm.informer()).await;
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         informer.stop().await;
         arm.until("its watch is closed", || arm.traffic.open("configmaps").is_empty()).await;
         arm.update("changes", "2").await;
@@ -335,16 +335,16 @@ fn an_informer_that_was_stopped_and_started_tells_what_it_missed() {
         arm.create("comes", "1").await;
         assert_eq!(witness.count(), 3, "a stopped informer tells nothing");
         informer.start();
-        arm.until("all is told", || witness.count() == 6).await;
-        assert_eq!(witness.told_after(3), ["+comes=1", "-goes=1", "changes=1>2"]);
+        arm.until("all events arrive", || witness.count() == 6).await;
+        assert_eq!(witness.lines_after(3), ["+comes=1", "-goes=1", "changes=1>2"]);
         assert_eq!(witness.view(), arm.truth().await);
         arm.update("stays", "2").await;
-        arm.until("it goes on", || witness.count() == 7).await;
+        arm.until("it continues", || witness.count() == 7).await;
     });
 }
 
 #[test]
-fn five_thousand_objects_are_held_whichever_way_they_are_listed() {
+fn five_thousand_objects_are_cached_with_any_list_method() {
     const COUNT: usize = 5000;
     Arm::run(|arm| async move {
         let create = |number: usize| {
@@ -363,7 +363,7 @@ fn five_thousand_objects_are_held_whichever_way_they_are_listed() {
                 .expect("one source");
             let (witness, registration) = Witness::of(&informer);
             informer.start();
-            assert!(registration.synced().await);
+            assert!(registration.wait_synced().await);
             assert!(held(&informer) == truth, "streaming: {streaming}");
             assert!(witness.view() == truth, "streaming: {streaming}");
         }
@@ -371,7 +371,7 @@ fn five_thousand_objects_are_held_whichever_way_they_are_listed() {
 }
 
 #[test]
-fn the_version_that_an_informer_has_seen_is_at_least_that_of_what_it_holds() {
+fn the_version_of_an_informer_is_at_least_that_of_its_objects() {
     Arm::run(|arm| async move {
         let informer = synced(arm.informer()).await;
         let number = |version: Option<String>| version.and_then(|version| version.parse::<u64>().ok());
@@ -394,7 +394,7 @@ where
 }
 
 #[test]
-fn objects_are_shared_with_those_who_read_them() {
+fn objects_are_shared_with_readers() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let informer = synced(arm.informer()).await;

@@ -1,4 +1,4 @@
-//! When the informers of a cache start and end.
+//! Start and end of a cache's informers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn maps() -> Kind<ConfigMap> {
 }
 
 #[test]
-fn an_informer_that_is_asked_for_early_starts_with_the_cache_and_a_later_one_at_once() {
+fn an_early_informer_starts_with_the_cache_and_a_later_one_at_once() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let cache = arm.cache();
@@ -44,12 +44,12 @@ fn users_of_the_same_informer_share_one_watch_which_ends_with_the_last() {
         drop(one);
         drop(other);
         arm.create("a", "1").await;
-        arm.until("the last one is told", || clone.indexer().len() == 1).await;
+        arm.until("the last user gets the event", || clone.indexer().len() == 1).await;
         assert_eq!(arm.traffic.open("configmaps").len(), 1);
         drop(clone);
         arm.until("the watch is closed", || arm.traffic.open("configmaps").is_empty()).await;
         assert!(cache.stats().is_empty());
-        // Whoever comes now has a new one.
+        // A later user gets a new informer.
         let again = cache.get_informer(&maps()).expect("an informer");
         again.wait_for_sync(PATIENCE).await.expect("in sync");
         assert_eq!(held(&again), arm.truth().await);
@@ -57,13 +57,13 @@ fn users_of_the_same_informer_share_one_watch_which_ends_with_the_last() {
 }
 
 #[test]
-fn a_handler_is_told_nothing_after_the_last_user_left() {
+fn a_handler_gets_no_event_after_the_last_user_left() {
     Arm::run(|arm| async move {
         let cache = arm.cache();
         cache.start();
         let informer = cache.get_informer(&maps()).expect("an informer");
         let (witness, registration) = Witness::of(&informer);
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         drop(informer);
         arm.until("the watch is closed", || arm.traffic.open("configmaps").is_empty()).await;
         arm.create("a", "1").await;
@@ -75,7 +75,7 @@ fn a_handler_is_told_nothing_after_the_last_user_left() {
 }
 
 #[test]
-fn an_informer_that_is_read_or_indexed_stays_when_its_users_are_gone() {
+fn a_read_or_indexed_informer_outlives_its_users() {
     Arm::run(|arm| async move {
         let cache = arm.cache();
         cache.start();
@@ -97,7 +97,7 @@ fn an_informer_that_is_read_or_indexed_stays_when_its_users_are_gone() {
 }
 
 #[test]
-fn an_informer_that_is_removed_ends_whoever_uses_it_and_another_takes_its_place() {
+fn a_removed_informer_ends_despite_users_and_is_replaced_on_demand() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let cache = arm.cache();
@@ -115,8 +115,8 @@ fn an_informer_that_is_removed_ends_whoever_uses_it_and_another_takes_its_place(
         arm.create("b", "1").await;
         let found = cache.list(&maps(), &ListQuery::new()).await.expect("in sync");
         assert_eq!(names(&found), ["a", "b"]);
-        assert_eq!(names(&removed.indexer().list()), ["a"], "what was removed stays as it was");
-        // Who had the one that was removed is no user of the one that came.
+        assert_eq!(names(&removed.indexer().list()), ["a"], "a removed informer keeps its objects");
+        // A user of the removed informer does not count for the new one.
         let came = cache.get_informer(&maps()).expect("an informer");
         drop(removed);
         assert!(came.is_running());
@@ -125,11 +125,11 @@ fn an_informer_that_is_removed_ends_whoever_uses_it_and_another_takes_its_place(
 }
 
 #[test]
-fn who_waits_for_an_informer_that_is_removed_is_told() {
+fn a_wait_for_a_removed_informer_ends() {
     Arm::run(|arm| async move {
         let cache = arm.cache();
         cache.start();
-        // This is never in sync.
+        // This never syncs.
         let websites = Kind::dynamic(Custom::of(&arm).resource, true);
         let query = ListQuery::new();
         let waiting = cache.list(&websites, &query);
@@ -140,12 +140,12 @@ fn who_waits_for_an_informer_that_is_removed_is_told() {
         let (read, sync, removed) = tokio::join!(waiting, cache.wait_for_sync(PATIENCE), removing);
         assert!(removed);
         assert_eq!(read, Err(CacheError::Removed { kind: websites.to_string() }));
-        assert_eq!(sync, Ok(()), "what is removed is not waited for");
+        assert_eq!(sync, Ok(()), "the wait ends with the removed informer");
     });
 }
 
 #[test]
-fn who_waits_while_the_cache_is_stopped_is_told() {
+fn a_read_ends_when_the_cache_is_stopped() {
     Arm::run(|arm| async move {
         let cache = arm.cache();
         cache.start();
@@ -161,7 +161,7 @@ fn who_waits_while_the_cache_is_stopped_is_told() {
 }
 
 #[test]
-fn a_read_that_is_given_up_leaves_the_informer_to_others() {
+fn a_cancelled_read_leaves_the_informer_running() {
     Arm::run(|arm| async move {
         let custom = Custom::of(&arm);
         let cache = arm.cache();
@@ -177,7 +177,7 @@ fn a_read_that_is_given_up_leaves_the_informer_to_others() {
 }
 
 #[test]
-fn a_cache_that_was_stopped_and_started_tells_what_it_missed() {
+fn a_restarted_cache_delivers_missed_changes() {
     Arm::run(|arm| async move {
         arm.create("changes", "1").await;
         arm.create("goes", "1").await;
@@ -185,22 +185,22 @@ fn a_cache_that_was_stopped_and_started_tells_what_it_missed() {
         let informer = cache.get_informer(&maps()).expect("an informer");
         let (witness, registration) = Witness::of(&informer);
         cache.start();
-        assert!(registration.synced().await);
+        assert!(registration.wait_synced().await);
         cache.stop().await;
         arm.until("the watch is closed", || arm.traffic.open("configmaps").is_empty()).await;
         arm.update("changes", "2").await;
         arm.delete("goes").await;
-        // What was in sync can still be read, as it was.
+        // A kind that has synced stays readable, in its last state.
         let key = ObjectKey::new(&arm.namespace, "changes");
         let found = cache.get(&maps(), &key).await.expect("it was in sync").expect("it was there");
         assert_eq!(value(&found), "1");
-        // What comes while it is stopped waits for the start.
+        // Changes during the stop arrive after the start.
         let secrets = cache.get_informer(&Kind::<Secret>::typed()).expect("an informer");
         assert!(!secrets.is_running());
         cache.start();
         cache.wait_for_sync(PATIENCE).await.expect("in sync");
-        arm.until("all is told", || witness.count() == 4).await;
-        assert_eq!(witness.told_after(2), ["-goes=1", "changes=1>2"]);
+        arm.until("all events arrive", || witness.count() == 4).await;
+        assert_eq!(witness.lines_after(2), ["-goes=1", "changes=1>2"]);
         assert_eq!(witness.view(), arm.truth().await);
         assert!(secrets.has_synced());
     });
@@ -247,11 +247,11 @@ fn a_cache_that_is_dropped_ends_its_watches() {
 }
 
 #[test]
-fn kinds_that_are_not_in_sync_are_named() {
+fn kinds_that_have_not_synced_are_named() {
     Arm::run(|arm| async move {
         let cache = arm.cache();
         let _maps = cache.get_informer(&maps()).expect("an informer");
-        let error = cache.wait_for_sync(Duration::from_millis(100)).await.expect_err("nobody started it");
+        let error = cache.wait_for_sync(Duration::from_millis(100)).await.expect_err("it was not started");
         assert_eq!(
             error.to_string(),
             format!("not in sync after 100ms: configmaps (v1) in namespace {} (stopped)", arm.namespace)

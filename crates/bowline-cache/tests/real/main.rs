@@ -1,6 +1,5 @@
-//! Informers and caches on two arms: the embedded server on simulated time, always, and a real kube-apiserver in real time
-//! when `BOWLINE_REAL_KUBECONFIG` says where one is (`cargo xtask real test`). Every test has a namespace of its own, and
-//! needs no fault to be injected.
+//! Informers and caches on two arms: the embedded server on simulated time, and a real kube-apiserver in real time if
+//! `BOWLINE_REAL_KUBECONFIG` is set (`cargo xtask real test`). Every test has its own namespace and injects no faults.
 
 mod arm;
 mod custom;

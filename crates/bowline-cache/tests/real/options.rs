@@ -1,11 +1,11 @@
-//! What a cache is told about kinds, namespaces and all, and what it asks the server for then.
+//! Options of a cache for kinds, namespaces and all objects, and the resulting requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bowline_cache::{
-    ALL_OTHERS, CacheError, CacheOptions, InformerError, Kind, KindOptions, ListQuery, Namespaces, Selectors,
-    Settings,
+    ALL_OTHER_NAMESPACES, CacheError, CacheOptions, InformerError, Kind, KindOptions, ListQuery, Namespaces,
+    SelectionSettings, Selectors,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -15,15 +15,15 @@ use kube::{Api, ResourceExt as _};
 
 use crate::arm::{Arm, PATIENCE, Witness, names, value};
 
-fn labels(selector: &str) -> Settings {
-    Settings::new().labels(selector)
+fn labels(selector: &str) -> SelectionSettings {
+    SelectionSettings::new().labels(selector)
 }
 
-fn fields(selector: &str) -> Settings {
-    Settings::new().fields(selector)
+fn fields(selector: &str) -> SelectionSettings {
+    SelectionSettings::new().fields(selector)
 }
 
-/// What is asked for of a kind with some options, `*` for a watch of all namespaces: namespace and selectors.
+/// The requests for a kind with some options: namespace (`*` for all) and selectors.
 async fn asked(arm: &Arm, options: CacheOptions) -> Vec<String> {
     let before = arm.traffic.asked("configmaps").len();
     let cache = arm.cache_with(options);
@@ -41,9 +41,10 @@ async fn asked(arm: &Arm, options: CacheOptions) -> Vec<String> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "it is one table")]
 fn settings_of_a_namespace_come_before_those_of_a_kind_and_those_of_all() {
     Arm::run(|arm| async move {
-        let none = Settings::new;
+        let none = SelectionSettings::new;
         let all = CacheOptions::new;
         let kind = || KindOptions::new(Kind::<ConfigMap>::typed());
         let table = [
@@ -106,16 +107,23 @@ fn settings_of_a_namespace_come_before_those_of_a_kind_and_those_of_all() {
             ),
             (
                 "all others",
-                all().namespaces([("one", labels("x=one")), (ALL_OTHERS, fields("metadata.name=a"))]),
+                all().namespaces([
+                    ("one", labels("x=one")),
+                    (ALL_OTHER_NAMESPACES, fields("metadata.name=a")),
+                ]),
                 &["* metadata.name=a,metadata.namespace!=one", "one x=one"],
             ),
-            ("all others and no other", all().namespaces([(ALL_OTHERS, labels("x=y"))]), &["* x=y"]),
+            (
+                "all others and no other",
+                all().namespaces([(ALL_OTHER_NAMESPACES, labels("x=y"))]),
+                &["* x=y"],
+            ),
             (
                 "all others than the kind's",
                 all().namespaces([("one", none())]).kind(kind().namespaces([
                     ("two", none()),
                     ("three", none()),
-                    (ALL_OTHERS, none()),
+                    (ALL_OTHER_NAMESPACES, none()),
                 ])),
                 &["* metadata.namespace!=three,metadata.namespace!=two", "three", "two"],
             ),
@@ -144,7 +152,7 @@ fn settings_of_a_namespace_come_before_those_of_a_kind_and_those_of_all() {
 }
 
 #[test]
-fn all_other_namespaces_are_held_with_settings_of_their_own() {
+fn all_other_namespaces_have_settings_of_their_own() {
     Arm::run(|arm| async move {
         let (second, third) = (arm.another_namespace().await, arm.another_namespace().await);
         let mine = ("test", arm.namespace.as_str());
@@ -155,7 +163,7 @@ fn all_other_namespaces_are_held_with_settings_of_their_own() {
         let test = format!("test={}", arm.namespace);
         let options = CacheOptions::new().namespaces([
             (arm.namespace.as_str(), labels(&test)),
-            (ALL_OTHERS, labels(&format!("{test},app=web"))),
+            (ALL_OTHER_NAMESPACES, labels(&format!("{test},app=web"))),
         ]);
         let cache = arm.cache_with(options);
         cache.start();
@@ -166,7 +174,7 @@ fn all_other_namespaces_are_held_with_settings_of_their_own() {
         assert_eq!(found(&arm.namespace), ["other", "web"]);
         assert_eq!(found(&second), ["web"]);
         assert_eq!(found(&third), ["web"]);
-        // Another namespace is one of the others as soon as it is there.
+        // A new namespace belongs to the other ones at once.
         let fourth = arm.another_namespace().await;
         arm.create_labelled(&fourth, "web", &[mine, ("app", "web")]).await;
         arm.until("it is held", || !found(&fourth).is_empty()).await;
@@ -174,7 +182,7 @@ fn all_other_namespaces_are_held_with_settings_of_their_own() {
 }
 
 #[test]
-fn a_cache_limited_to_namespaces_holds_cluster_scoped_kinds_whole() {
+fn a_cache_limited_to_namespaces_caches_cluster_scoped_kinds_whole() {
     Arm::run(|arm| async move {
         let mut role = ClusterRole::default();
         role.metadata.name = Some(arm.namespace.clone());
@@ -186,7 +194,7 @@ fn a_cache_limited_to_namespaces_holds_cluster_scoped_kinds_whole() {
         let key = arm.namespace.parse().expect("a key");
         let found = cache.get(&kind, &key).await.expect("in sync").expect("it is there");
         assert_eq!(found.name_any(), arm.namespace);
-        // A namespace in the key or in the query does not matter, as in controller-runtime.
+        // A namespace in the key or the query is ignored, as in controller-runtime.
         let key = format!("anywhere/{}", arm.namespace).parse().expect("a key");
         assert!(cache.get(&kind, &key).await.expect("in sync").is_some());
         let query = ListQuery::new().in_namespace("anywhere");
@@ -198,14 +206,14 @@ fn a_cache_limited_to_namespaces_holds_cluster_scoped_kinds_whole() {
 fn namespaces_for_a_cluster_scoped_kind_are_an_error_that_names_it() {
     Arm::run(|arm| async move {
         let kind = Kind::<ClusterRole>::typed();
-        let limited = KindOptions::new(kind.clone()).namespaces([("one", Settings::new())]);
+        let limited = KindOptions::new(kind.clone()).namespaces([("one", SelectionSettings::new())]);
         let cache = arm.cache_with(CacheOptions::new().kind(limited));
         let error = cache.get_informer(&kind).expect_err("it has no namespaces");
         assert!(matches!(error, CacheError::ClusterScoped { .. }), "{error:?}");
         assert_eq!(
             error.to_string(),
-            "clusterroles.rbac.authorization.k8s.io/v1 are in no namespace, but were limited to namespace one: leave the \
-             namespaces out"
+            "clusterroles.rbac.authorization.k8s.io/v1 are cluster-scoped, but were limited to namespace one: \
+             remove the namespaces"
         );
         let part = (Namespaces::One("one".to_owned()), Selectors::default());
         let error = arm.cache().get_informer_of(&kind, [part]).expect_err("it has no namespaces");
@@ -214,10 +222,10 @@ fn namespaces_for_a_cluster_scoped_kind_are_an_error_that_names_it() {
 }
 
 #[test]
-fn a_selector_that_cannot_be_read_is_an_error_that_names_kind_and_selector() {
+fn an_invalid_selector_is_an_error_that_names_kind_and_selector() {
     Arm::run(|arm| async move {
         let kind = Kind::<ConfigMap>::typed();
-        let refused = |settings: Settings| {
+        let refused = |settings: SelectionSettings| {
             let cache = arm.cache_with(CacheOptions::new().namespaces([("one", settings)]));
             cache.get_informer(&kind).expect_err("it cannot be read").to_string()
         };
@@ -234,17 +242,17 @@ fn a_selector_that_cannot_be_read_is_an_error_that_names_kind_and_selector() {
             "the field selector \"metadata.name\" for configmaps (v1) in namespace one cannot be used: invalid selector: \
              'metadata.name'; can't understand 'metadata.name'"
         );
-        // Reading needs the same informer.
+        // Reads need the same informer.
         let cache = arm.cache_with(CacheOptions::new().settings(labels("=")));
         cache.start();
         let error = cache.list(&kind, &ListQuery::new()).await.expect_err("it cannot be read");
         assert!(matches!(error, CacheError::Selector { .. }), "{error:?}");
-        assert!(arm.traffic.asked("configmaps").is_empty(), "nobody is asked");
+        assert!(arm.traffic.asked("configmaps").is_empty(), "no request is sent");
     });
 }
 
 #[test]
-fn an_informer_for_something_special_is_checked_too() {
+fn get_informer_of_checks_its_arguments() {
     Arm::run(|arm| async move {
         let (cache, kind) = (arm.cache(), Kind::<ConfigMap>::typed());
         let of = |namespaces: &[Namespaces]| {
@@ -260,13 +268,13 @@ fn an_informer_for_something_special_is_checked_too() {
 }
 
 #[test]
-fn informers_with_other_selectors_or_namespaces_are_others() {
+fn other_selectors_or_namespaces_are_another_informer() {
     Arm::run(|arm| async move {
         arm.create_labelled(&arm.namespace, "web", &[("app", "web")]).await;
         arm.create_labelled(&arm.namespace, "other", &[("app", "other")]).await;
         let (cache, kind) = (arm.cache(), Kind::<ConfigMap>::typed());
         let of = |labels: &str| {
-            let selectors = Selectors { labels: labels.to_owned(), fields: String::new() };
+            let selectors = Selectors::new().labels(labels);
             cache.get_informer_of(&kind, [(arm.here(), selectors)]).expect("an informer")
         };
         let (web, again, all) = (of("app=web"), of("app=web"), of(""));
@@ -274,15 +282,18 @@ fn informers_with_other_selectors_or_namespaces_are_others() {
         cache.start();
         cache.wait_for_sync(PATIENCE).await.expect("in sync");
         assert_eq!(names(&web.indexer().list()), ["web"]);
-        assert!(std::sync::Arc::ptr_eq(web.indexer(), again.indexer()), "what is the same is shared");
+        assert!(std::sync::Arc::ptr_eq(web.indexer(), again.indexer()), "the same informer is shared");
         assert_eq!(names(&all.indexer().list()), ["other", "web"]);
-        assert!(std::sync::Arc::ptr_eq(all.indexer(), whole.indexer()), "however it was asked for");
+        assert!(
+            std::sync::Arc::ptr_eq(all.indexer(), whole.indexer()),
+            "the same selection is the same informer"
+        );
         assert_eq!(arm.traffic.open("configmaps").len(), 2);
     });
 }
 
 #[test]
-fn a_transform_of_a_kind_is_done_instead_of_that_of_all() {
+fn a_transform_of_a_kind_replaces_that_of_the_cache() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         arm.create_secret("s").await;
@@ -308,11 +319,11 @@ fn a_transform_of_a_kind_is_done_instead_of_that_of_all() {
         let secret =
             cache.get(&Kind::<Secret>::typed(), &key("s")).await.expect("in sync").expect("it is there");
         assert_eq!(secret.annotations().keys().collect::<Vec<_>>(), ["all"]);
-        // Another form of the kind has no transform of its own.
+        // Another representation of the kind has no transform of its own.
         let meta = Kind::<PartialObjectMeta<ConfigMap>>::metadata();
         let meta = cache.get(&meta, &key("a")).await.expect("in sync").expect("it is there");
         assert_eq!(meta.annotations().keys().collect::<Vec<_>>(), ["all"]);
-        // What comes by a watch is transformed as well.
+        // Objects of a watch are transformed too.
         let informer = cache.get_informer(&maps).expect("an informer");
         arm.create("b", "1").await;
         arm.until("b is held", || informer.indexer().len() == 2).await;
@@ -321,7 +332,7 @@ fn a_transform_of_a_kind_is_done_instead_of_that_of_all() {
 }
 
 #[test]
-fn handlers_are_told_again_as_often_as_the_cache_or_the_kind_says() {
+fn the_resync_period_comes_from_the_kind_or_the_cache() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let kind = Kind::<ConfigMap>::typed();
@@ -336,8 +347,9 @@ fn handlers_are_told_again_as_often_as_the_cache_or_the_kind_says() {
         for cache in [&often, &never, &own] {
             cache.start();
         }
-        arm.until("two are told again", || witnesses[0].0.count() >= 3 && witnesses[2].0.count() >= 3).await;
-        assert_eq!(witnesses[0].0.told()[..3], ["+a=1*", "a=1>1", "a=1>1"]);
-        assert_eq!(witnesses[1].0.told(), ["+a=1*"]);
+        arm.until("two handlers are resynced", || witnesses[0].0.count() >= 3 && witnesses[2].0.count() >= 3)
+            .await;
+        assert_eq!(witnesses[0].0.lines()[..3], ["+a=1*", "a=1>1", "a=1>1"]);
+        assert_eq!(witnesses[1].0.lines(), ["+a=1*"]);
     });
 }

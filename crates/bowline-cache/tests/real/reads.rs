@@ -1,8 +1,8 @@
-//! Reading from a cache.
+//! Reads from a cache.
 
 use std::time::Duration;
 
-use bowline_cache::{CacheError, CacheOptions, IndexError, Kind, ListQuery, ObjectKey, Settings};
+use bowline_cache::{CacheError, CacheOptions, IndexError, Kind, ListQuery, ObjectKey, SelectionSettings};
 use bowline_machinery::LabelSelector;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 
@@ -38,7 +38,7 @@ fn a_key_without_a_namespace_is_an_error_where_objects_have_one() {
         let error = cache.get(&maps(), &ObjectKey::new("", "a")).await.expect_err("there is no such object");
         assert_eq!(
             error.to_string(),
-            "configmaps (v1) a cannot be looked for without a namespace: objects of this kind are in namespaces"
+            "configmaps (v1) a cannot be read without a namespace: the kind is namespaced"
         );
     });
 }
@@ -51,7 +51,7 @@ fn a_malformed_key_is_an_error() {
 }
 
 #[test]
-fn a_list_is_what_labels_namespace_and_limit_leave() {
+fn a_list_is_filtered_by_labels_namespace_and_limit() {
     Arm::run(|arm| async move {
         let other = arm.another_namespace().await;
         for name in ["a", "b", "c"] {
@@ -59,7 +59,8 @@ fn a_list_is_what_labels_namespace_and_limit_leave() {
             arm.create_labelled(&other, name, &[("app", "web")]).await;
         }
         arm.create_labelled(&arm.namespace, "d", &[("app", "other")]).await;
-        let both = [(arm.namespace.as_str(), Settings::new()), (other.as_str(), Settings::new())];
+        let both =
+            [(arm.namespace.as_str(), SelectionSettings::new()), (other.as_str(), SelectionSettings::new())];
         let cache = arm.cache_with(CacheOptions::new().namespaces(both));
         cache.start();
         let list = async |query: ListQuery| names(&cache.list(&maps(), &query).await.expect("in sync"));
@@ -83,12 +84,13 @@ fn fields_are_indexed_by_name_and_several_have_to_be_true_at_once() {
             arm.create_in(&other, name, data).await;
         }
         arm.create_labelled(&arm.namespace, "labelled", &[("app", "web")]).await;
-        let both = [(arm.namespace.as_str(), Settings::new()), (other.as_str(), Settings::new())];
+        let both =
+            [(arm.namespace.as_str(), SelectionSettings::new()), (other.as_str(), SelectionSettings::new())];
         let cache = arm.cache_with(CacheOptions::new().namespaces(both));
         let value_of = |map: &ConfigMap| vec![value(map).to_owned()];
         cache.add_index(&maps(), "value", value_of).expect("a new index");
         cache.start();
-        // An index may come later, too.
+        // An index may be added later.
         cache.list(&maps(), &ListQuery::new()).await.expect("in sync");
         cache
             .add_index(&maps(), "name", |map| vec![map.metadata.name.clone().unwrap_or_default()])
@@ -113,7 +115,7 @@ fn fields_are_indexed_by_name_and_several_have_to_be_true_at_once() {
     });
 }
 
-/// The objects of a kind that is in sync.
+/// A lister of a synced kind.
 fn lister_of(
     cache: &bowline_cache::InformerCache,
     kind: &Kind<ConfigMap>,
@@ -137,7 +139,7 @@ fn an_index_that_is_unknown_or_taken_is_an_error() {
             assert!(matches!(&unknown, CacheError::Index(IndexError::Unknown { .. })), "{unknown:?}");
             assert!(unknown.to_string().contains("other"), "{unknown}");
         }
-        // Another form of the kind is another informer.
+        // Another representation of the kind is another informer.
         let metadata = Kind::<kube::core::PartialObjectMeta<ConfigMap>>::metadata();
         cache.add_index(&metadata, "value", |_| Vec::new()).expect("a new index");
     });
@@ -149,7 +151,8 @@ fn listers_read_a_kind_or_a_namespace_of_it_and_follow_it() {
         let other = arm.another_namespace().await;
         arm.create_labelled(&arm.namespace, "a", &[("app", "web")]).await;
         arm.create_in(&other, "b", "1").await;
-        let both = [(arm.namespace.as_str(), Settings::new()), (other.as_str(), Settings::new())];
+        let both =
+            [(arm.namespace.as_str(), SelectionSettings::new()), (other.as_str(), SelectionSettings::new())];
         let cache = arm.cache_with(CacheOptions::new().namespaces(both));
         cache.start();
         let all = cache.lister(&maps()).await.expect("in sync");
@@ -165,13 +168,14 @@ fn listers_read_a_kind_or_a_namespace_of_it_and_follow_it() {
 }
 
 #[test]
-fn a_namespace_that_is_not_cached_is_an_error_that_says_what_is() {
+fn a_namespace_that_is_not_cached_is_an_error_that_names_the_cached_ones() {
     Arm::run(|arm| async move {
         let cache = arm.cache();
         cache.start();
         let query = ListQuery::new().in_namespace("elsewhere");
         let expected = format!(
-            "configmaps (v1) in namespace elsewhere is not cached: the cache has namespace {}",
+            "configmaps (v1) in namespace elsewhere is not cached: the cache has namespace {}; cache that namespace too, \
+             or read it live",
             arm.namespace
         );
         let error = cache.list(&maps(), &query).await.expect_err("it is not cached");
@@ -182,7 +186,7 @@ fn a_namespace_that_is_not_cached_is_an_error_that_says_what_is() {
         let error = cache.namespace_lister(&maps(), "elsewhere").await.expect_err("it is not cached");
         assert_eq!(error.to_string(), expected);
         assert!(arm.traffic.asked("configmaps").is_empty(), "and nothing is started for it");
-        // What is read without a namespace is what is cached.
+        // Reads without a namespace return the cached namespaces.
         assert!(cache.list(&maps(), &ListQuery::new()).await.expect("in sync").is_empty());
         let error = cache.list(&maps(), &query).await.expect_err("it is not cached");
         assert_eq!(error.to_string(), expected);
@@ -199,7 +203,7 @@ fn a_read_before_the_start_is_an_error_and_leaves_nothing_behind() {
             "the cache is not started, so configmaps (v1) cannot be read: call `start` first"
         );
         assert!(cache.stats().is_empty());
-        // Also when there is an informer.
+        // Also with an informer.
         let informer = cache.get_informer(&maps()).expect("an informer");
         let error = cache.lister(&maps()).await.expect_err("it is not started");
         assert!(matches!(error, CacheError::NotStarted { .. }), "{error:?}");
@@ -211,7 +215,7 @@ fn a_read_before_the_start_is_an_error_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_cache_that_fails_on_missing_informers_reads_only_what_was_asked_for() {
+fn a_cache_that_fails_on_missing_informers_reads_only_requested_kinds() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let cache = arm.cache_with(arm.options().fail_on_missing_informer());
@@ -219,19 +223,19 @@ fn a_cache_that_fails_on_missing_informers_reads_only_what_was_asked_for() {
         let error = cache.list(&maps(), &ListQuery::new()).await.expect_err("there is no informer");
         assert_eq!(
             error.to_string(),
-            "there is no informer of configmaps (v1), and the cache was told to fail then: ask for one with \
+            "there is no informer of configmaps (v1), and the cache is set to fail then: call \
              `get_informer` first"
         );
         let informer = cache.get_informer(&maps()).expect("an informer");
         assert_eq!(names(&cache.list(&maps(), &ListQuery::new()).await.expect("in sync")), ["a"]);
         let error = cache.lister(&Kind::<Secret>::typed()).await.expect_err("there is no informer");
         assert!(matches!(error, CacheError::NoInformer { .. }), "{error:?}");
-        // Its lifetime is that of who asked for it.
+        // It ends with its last user.
         drop(informer);
         arm.until("its watch is closed", || arm.traffic.open("configmaps").is_empty()).await;
         let error = cache.list(&maps(), &ListQuery::new()).await.expect_err("there is no informer");
         assert!(matches!(error, CacheError::NoInformer { .. }), "{error:?}");
-        // An index makes one, and keeps it.
+        // An index creates an informer and keeps it.
         cache.add_index(&maps(), "value", |map| vec![value(map).to_owned()]).expect("a new index");
         let found = cache.list(&maps(), &ListQuery::new().index("value", "1")).await.expect("in sync");
         assert_eq!(names(&found), ["a"]);
@@ -239,7 +243,7 @@ fn a_cache_that_fails_on_missing_informers_reads_only_what_was_asked_for() {
 }
 
 #[test]
-fn many_who_read_at_once_share_one_watch() {
+fn concurrent_reads_share_one_watch() {
     Arm::run(|arm| async move {
         arm.create("a", "1").await;
         let cache = arm.cache();

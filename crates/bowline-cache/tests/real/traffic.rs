@@ -1,4 +1,4 @@
-//! What is asked of a server, and which watches are open, seen from between a client and it.
+//! Records requests and open watches between a client and a server.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,7 +11,7 @@ use kube::Client;
 use kube::client::Body;
 use tower::{Service, ServiceExt as _};
 
-/// Everything that went by. A clone sees the same.
+/// All requests. A clone shares the record.
 #[derive(Clone, Default)]
 pub(crate) struct Traffic {
     state: Arc<Mutex<State>>,
@@ -53,7 +53,7 @@ impl Asked {
     }
 }
 
-/// A watch that is over when this is dropped.
+/// An open watch; closed on drop.
 struct Open {
     traffic: Traffic,
     number: usize,
@@ -66,7 +66,7 @@ impl Drop for Open {
 }
 
 impl Traffic {
-    /// A client whose requests go by here.
+    /// A client whose requests are recorded.
     pub(crate) fn client<S, B>(&self, service: S) -> Client
     where
         S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
@@ -81,7 +81,7 @@ impl Traffic {
             let answer = service.clone().oneshot(request);
             async move {
                 let response = answer.await.map_err(Into::into)?;
-                // A watch that is refused is none.
+                // A refused watch is not open.
                 let open = open.filter(|_| response.status().is_success());
                 Ok::<_, Box<dyn Error + Send + Sync>>(response.map(|body| {
                     body.map_frame(move |frame| {
@@ -112,19 +112,19 @@ impl Traffic {
         is_watch.then(|| Open { traffic: self.clone(), number })
     }
 
-    /// The lists and watches that were asked for of a resource.
+    /// All lists and watches of a resource.
     pub(crate) fn asked(&self, resource: &str) -> Vec<Asked> {
         let end = format!("/{resource}");
         self.lock().asked.iter().filter(|asked| asked.path.ends_with(&end)).cloned().collect()
     }
 
-    /// The watches of a resource that are open now, or being opened.
+    /// The open watches of a resource, and those in progress.
     pub(crate) fn open(&self, resource: &str) -> Vec<Asked> {
         let end = format!("/{resource}");
         self.lock().open.values().filter(|asked| asked.path.ends_with(&end)).cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("the lock is not poisoned")
     }
 }

@@ -1,4 +1,4 @@
-//! How much memory an object takes, by its form. Alone in its program: the allocator counts for all.
+//! Memory per object and representation. In a program of its own: the allocator counts everything.
 
 use bowline_cache::Kind;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,7 +10,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 
 const COUNT: usize = 100;
 
-/// A Deployment of one container as a server has it, with all its defaults.
+/// A Deployment with one container, with all defaults of a server.
 fn deployment() -> String {
     let labels = json!({"app": "nginx", "controller": "example-foo-00001"});
     let owner = json!({
@@ -44,7 +44,7 @@ fn deployment() -> String {
     deployment.to_string()
 }
 
-/// The bytes that an object of a kind takes.
+/// Bytes per object of a kind.
 fn weight<K: Resource>(kind: &Kind<K>, bytes: &[u8]) -> usize {
     let mut scratch = Vec::new();
     let profiler = dhat::Profiler::builder().testing().build();

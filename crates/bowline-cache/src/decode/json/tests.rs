@@ -1,4 +1,4 @@
-//! What this decoder is held to: `serde_json`.
+//! Tests that compare this decoder with `serde_json`.
 
 use std::{collections::BTreeMap, marker::PhantomData};
 
@@ -14,7 +14,7 @@ fn ours<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     certain(PhantomData, text, true).ok()
 }
 
-/// Both say the same, and this decoder was sure.
+/// Both give the same value, and this decoder handled it itself.
 fn agrees<T: DeserializeOwned + PartialEq + std::fmt::Debug>(text: &str) {
     assert_eq!(ours::<T>(text.as_bytes()), Some(serde_json::from_str(text).unwrap()), "{text}");
 }
@@ -77,7 +77,7 @@ fn strings_are_those_of_serde_json() {
 }
 
 #[test]
-fn what_serde_json_rejects_is_rejected() {
+fn input_that_serde_json_rejects_is_rejected() {
     for text in [
         "",
         " ",
@@ -203,7 +203,7 @@ fn types_beyond_those_of_kubernetes_are_decoded_too() {
 }
 
 #[test]
-fn what_this_decoder_leaves_to_serde_json_is_decoded_by_it() {
+fn rare_constructs_are_decoded_by_serde_json() {
     #[derive(serde::Deserialize)]
     struct Unusual {
         metadata: Value,
@@ -259,7 +259,7 @@ fn pod() -> Value {
 }
 
 #[test]
-fn kinds_of_kubernetes_are_what_serde_json_makes_of_them() {
+fn kinds_of_kubernetes_equal_serde_jsons() {
     agrees::<Pod>(&pod().to_string());
     agrees::<Pod>(&format!("{:#}", pod()));
     let deployment = json!({"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]},
@@ -301,7 +301,7 @@ fn damaged(mut text: Vec<u8>, (at, bytes, cut): &(prop::sample::Index, Vec<u8>, 
 
 proptest! {
     #[test]
-    fn any_value_is_what_serde_json_makes_of_it(value in value(), pretty in any::<bool>()) {
+    fn any_value_equals_serde_jsons(value in value(), pretty in any::<bool>()) {
         let text = if pretty { format!("{value:#}") } else { value.to_string() };
         let expected: Value = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(ours::<Value>(text.as_bytes()), Some(expected.clone()));

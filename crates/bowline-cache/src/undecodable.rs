@@ -1,4 +1,4 @@
-//! Objects that could not be read. Owns which they are now, and that each is complained about once.
+//! Undecodable objects. Owns the current set, and that each version is reported once.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -6,32 +6,32 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bowline_machinery::ObjectKey;
 
-/// So many are remembered by name; the rest is only counted.
-const MOST: usize = 1000;
+/// Maximum number of objects remembered by key. Further ones are only counted.
+const MAX_OBJECTS: usize = 1000;
 
-/// An object that could not be read, and is not in the cache, or is there as it was when it last could be read. One that is
-/// cached packed is there as it is.
+/// An object that could not be decoded. The cache has its last decodable version, or nothing. A packed object is cached
+/// as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct SetAside {
-    /// Which object.
+pub struct UndecodableObject {
+    /// Key of the object.
     pub key: ObjectKey,
-    /// At which version.
+    /// Its version.
     pub resource_version: String,
-    /// Why.
+    /// Decode error.
     pub error: String,
 }
 
 /// The objects that are set aside.
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
-    objects: Mutex<BTreeMap<ObjectKey, SetAside>>,
+pub(crate) struct UndecodableObjects {
+    objects: Mutex<BTreeMap<ObjectKey, UndecodableObject>>,
     len: AtomicUsize,
     total: AtomicU64,
 }
 
-impl Shelf {
-    /// Whether this is news: another object or another version of it, unless there are too many already.
+impl UndecodableObjects {
+    /// Adds an object. Returns whether it is new: another object or version, while there is room.
     pub(crate) fn put(&self, key: Option<&ObjectKey>, version: &str, error: &str) -> bool {
         self.total.fetch_add(1, Ordering::Relaxed);
         let Some(key) = key else { return true };
@@ -39,18 +39,21 @@ impl Shelf {
         if objects.get(key).is_some_and(|object| object.resource_version == version) {
             return false;
         }
-        if objects.len() >= MOST && !objects.contains_key(key) {
-            // Whoever has so many has been told enough.
+        if objects.len() >= MAX_OBJECTS && !objects.contains_key(key) {
+            // The first ones were reported; there is no need to log more.
             return false;
         }
-        let object =
-            SetAside { key: key.clone(), resource_version: version.to_owned(), error: error.to_owned() };
+        let object = UndecodableObject {
+            key: key.clone(),
+            resource_version: version.to_owned(),
+            error: error.to_owned(),
+        };
         objects.insert(key.clone(), object);
         self.len.store(objects.len(), Ordering::Relaxed);
         true
     }
 
-    pub(crate) fn take_down(&self, key: &ObjectKey) {
+    pub(crate) fn remove(&self, key: &ObjectKey) {
         let mut objects = self.lock();
         objects.remove(key);
         self.len.store(objects.len(), Ordering::Relaxed);
@@ -61,7 +64,7 @@ impl Shelf {
         !self.is_empty() && self.lock().get(key).is_some_and(|object| object.resource_version == version)
     }
 
-    pub(crate) fn retain(&self, mut keep: impl FnMut(&SetAside) -> bool) {
+    pub(crate) fn retain(&self, mut keep: impl FnMut(&UndecodableObject) -> bool) {
         let mut objects = self.lock();
         objects.retain(|_, object| keep(object));
         self.len.store(objects.len(), Ordering::Relaxed);
@@ -71,16 +74,16 @@ impl Shelf {
         self.len.load(Ordering::Relaxed) == 0
     }
 
-    pub(crate) fn all(&self) -> Vec<SetAside> {
+    pub(crate) fn all(&self) -> Vec<UndecodableObject> {
         self.lock().values().cloned().collect()
     }
 
-    /// How often something was set aside.
+    /// Number of times that an object was set aside.
     pub(crate) fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, SetAside>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, UndecodableObject>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Which of the objects that were known a list still has. Owns how that is remembered without a reference to each.
+//! The known objects that a list still contains. Owns how they are remembered without a reference each.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use kube::Resource;
 use crate::decode::Identity;
 use crate::indexer::Snapshot;
 
-/// The objects of a list that are the very ones that were known when it began.
+/// The objects of a list that are unchanged since it began.
 ///
-/// In most lists that follow a first one, these are nearly all. So nothing is counted for each, which would cost as much as
-/// finding it: it is told by where it is in memory, and the snapshot holds it there.
-pub struct Kept<K> {
+/// In a relist, these are nearly all objects. So they are remembered by their addresses, which the snapshot keeps
+/// valid: a reference count each would cost as much as the lookup.
+pub(crate) struct UnchangedObjects<K> {
     known: Snapshot<K>,
-    /// Where they are; in order and each once when the list is whole.
+    /// Addresses; sorted and unique after [`finish`](Self::finish).
     places: Vec<usize>,
 }
 
-impl<K: Resource + Send + Sync + 'static> Kept<K> {
-    /// None yet, of what is known.
+impl<K: Resource + Send + Sync + 'static> UnchangedObjects<K> {
+    /// An empty set for a list that begins in this state.
     pub(crate) fn none_of(known: Snapshot<K>) -> Self {
         let places = Vec::with_capacity(known.len());
         Self { known, places }
     }
 
-    /// Keeps those of some listed objects that are known with the same uid and version, and tells which they are. Of some it
-    /// is not known who they are.
+    /// Remembers the listed objects that are known with the same uid and version. Returns for each whether it was.
+    /// `None` stands for an object without a readable identity.
     pub(crate) fn keep(&mut self, listed: &[Option<Identity<'_>>]) -> Vec<bool> {
         let keys = listed.iter().map(|identity| identity.as_ref().map_or(("", ""), Identity::place));
         let known = self.known.get_all_in(&keys.collect::<Vec<_>>());
@@ -42,7 +42,7 @@ impl<K: Resource + Send + Sync + 'static> Kept<K> {
         is_kept.collect()
     }
 
-    /// The list is whole.
+    /// Completes the set at the end of the list.
     #[expect(
         clippy::stable_sort_primitive,
         reason = "most were made in the order of a list: it sees what is sorted"
@@ -52,7 +52,7 @@ impl<K: Resource + Send + Sync + 'static> Kept<K> {
         self.places.dedup();
     }
 
-    /// The object with this key is not in the list any more, which is whole.
+    /// Removes an object that was deleted after the list began. Call after [`finish`](Self::finish).
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         if let Some(known) = self.known.get(key)
             && let Ok(at) = self.places.binary_search(&place(&known))
@@ -61,31 +61,23 @@ impl<K: Resource + Send + Sync + 'static> Kept<K> {
         }
     }
 
-    /// Whether what is known now is what was known when the list began.
+    /// Whether the known objects are still those from the start of the list.
     pub(crate) fn is_of(&self, known: &Snapshot<K>) -> bool {
         self.known.has_objects_of(known)
     }
 
-    /// Whether the list has this very object.
+    /// Whether this very object is in the set.
     pub(crate) fn has(&self, object: &Arc<K>) -> bool {
         self.places.binary_search(&place(object)).is_ok()
     }
 
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    /// The number of objects.
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
     /// The objects, ordered by key.
-    #[must_use]
-    pub fn list(&self) -> Vec<Arc<K>> {
+    pub(crate) fn list(&self) -> Vec<Arc<K>> {
         let mut objects = self.known.list();
         objects.retain(|object| self.has(object));
         objects
@@ -96,9 +88,9 @@ fn place<K>(object: &Arc<K>) -> usize {
     Arc::as_ptr(object).addr()
 }
 
-impl<K> fmt::Debug for Kept<K> {
+impl<K> fmt::Debug for UnchangedObjects<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kept({} of {})", self.places.len(), self.known.len())
+        write!(f, "UnchangedObjects({} of {})", self.places.len(), self.known.len())
     }
 }
 
@@ -126,13 +118,13 @@ mod tests {
         indexer
     }
 
-    fn names(kept: &Kept<ConfigMap>) -> Vec<String> {
+    fn names(kept: &UnchangedObjects<ConfigMap>) -> Vec<String> {
         kept.list().iter().filter_map(|object| object.metadata.name.clone()).collect()
     }
 
     #[test]
-    fn the_very_objects_are_kept_and_no_others() {
-        let mut kept = Kept::none_of(known().snapshot());
+    fn only_unchanged_objects_are_kept() {
+        let mut kept = UnchangedObjects::none_of(known().snapshot());
         let listed = [
             Some(identity("b", "u", "1")),
             Some(identity("c", "u", "2")),
@@ -142,7 +134,7 @@ mod tests {
             Some(identity("a", "u", "1")),
         ];
         assert_eq!(kept.keep(&listed), [true, false, false, false, false, true]);
-        // What is listed twice is kept once.
+        // An object that is listed twice is kept once.
         assert_eq!(kept.keep(&[Some(identity("b", "u", "1"))]), [true]);
         kept.finish();
         assert_eq!((kept.len(), names(&kept)), (2, vec!["a".to_owned(), "b".to_owned()]));
@@ -152,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn whether_anything_was_written_since_is_seen() {
+    fn a_write_to_the_indexer_is_noticed() {
         let indexer = known();
-        let kept = Kept::none_of(indexer.snapshot());
+        let kept = UnchangedObjects::none_of(indexer.snapshot());
         indexer.set_resource_version(Some("7".to_owned()));
         assert!(kept.is_of(&indexer.snapshot()));
         let same = indexer.get_in("n", "a").map(|object| ConfigMap::clone(&object));
