@@ -1,22 +1,23 @@
-//! The way to an API server: connections, what is sent again and what is not, and how long an answer may take.
+//! The transport to an API server: connections, credentials, retries and timeouts.
 //!
-//! It makes a [`kube::Client`] that is used like any other, and is a [`Route`] for clients and clusters, without that client's
-//! queue. What differs from kube's own:
-//! - a request is sent again only when that is safe: one that reads, when the connection broke before there was an
-//!   answer, and any other when the server said that it is too busy and when to come again. kube sends a POST again up to
-//!   15 times;
-//! - long lists and busy watches are read in large pieces, by whoever wants them, without a task in between;
-//! - a server that has accepted a request and says nothing is given up after a while; watches never are;
-//! - writes can be held back where this process does not lead: see [`Transport::fenced_client`].
+//! It provides a [`kube::Client`], and a [`RequestService`] for clients and clusters, which avoids that client's queue.
+//! Differences from kube's own client:
+//! - Retries only if that is safe: a read whose connection broke before a response, and any request that the server
+//!   rejected as too busy with a `Retry-After`. kube retries a POST up to 15 times.
+//! - Long lists and busy watches are read in large chunks, by the reader itself, without a task in between.
+//! - A request without a response times out; watches do not.
+//! - Writes can be blocked in processes that do not lead: see [`Transport::fenced_client`].
 
 mod connection;
+mod credentials;
 mod deadline;
-mod pace;
+mod plugin;
 mod pool;
 mod proxy;
+mod rate_limit;
 mod request;
+mod request_service;
 mod retry;
-mod route;
 mod search;
 mod socket;
 
@@ -26,14 +27,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bowline_clock::Clock;
-use bowline_workqueue::Bucket;
+use bowline_workqueue::TokenBucket;
 use futures::FutureExt as _;
 use http::uri::Authority;
 use http::{HeaderValue, Request};
 use http_body_util::BodyExt;
 use kube::client::middleware::{AuthLayer, BaseUriLayer, ExtraHeadersLayer};
 use kube::client::{Body, Client, ConfigExt as _};
-use kube::config::{Config, InClusterError, KubeconfigError};
+use kube::config::{AuthInfo, Config, InClusterError, KubeconfigError};
 use tower::util::option_layer;
 use tower::{Layer as _, ServiceExt as _};
 
@@ -41,31 +42,35 @@ use crate::leader_election::{Fence, Fenced};
 use crate::metrics::RequestMetrics;
 use crate::{BoxError, Metrics};
 use connection::Connector;
+use credentials::CredentialSource;
 use deadline::Deadline;
-use pace::{Pace, Paced};
+use plugin::{Authorized, PluginAuth, PluginIdentity, Plugins};
 use pool::{Pool, PoolLimits};
+use rate_limit::{RateLimit, RateLimited};
 use retry::{Limits, Retry};
 
-pub(crate) use route::AnswerBody;
-pub use route::Route;
-pub use search::ConfigSearch;
+pub use credentials::CredentialsError;
+pub(crate) use request::reads;
+pub(crate) use request_service::AnswerBody;
+pub use request_service::RequestService;
+pub use search::{ConfigOrigin, ConfigSearch};
 
-/// A client of the server that a configuration names: the [client](Transport::client) of a [`Transport`] of its own.
+/// A client of the server in a configuration: the [client](Transport::client) of a new [`Transport`].
 ///
 /// # Errors
-/// [`TransportError`] when the configuration cannot be used: nothing is sent here.
+/// [`TransportError`] if the configuration cannot be used. Sends nothing.
 ///
 /// # Panics
-/// Outside of a tokio runtime.
+/// Panics outside a tokio runtime.
 pub fn client(config: &Config, options: &TransportOptions) -> Result<Client, TransportError> {
     Ok(Transport::new(config, options)?.client())
 }
 
-/// The way to the server that a configuration names. Its clients share connections and credentials, and keep it alive. A
-/// clone is the same one.
+/// A transport to the server in a configuration. Its clients share connections and credentials, and keep it alive. A
+/// clone is the same transport.
 ///
-/// It lives as long as the tokio runtime that it was made in. Connections are made when they are needed; there is one for
-/// each request that is under way, and some are kept for the next ones.
+/// It is bound to the tokio runtime in which it was created. Connections are opened on demand: each request in progress
+/// has its own, and some idle ones are kept.
 #[derive(Clone)]
 pub struct Transport(Arc<Inner>);
 
@@ -73,80 +78,108 @@ struct Inner {
     pool: Pool,
     base: BaseUriLayer,
     auth: Option<AuthLayer>,
+    plugin: Option<PluginAuth>,
+    credentials: CredentialSource,
     headers: ExtraHeadersLayer,
     namespace: String,
     counts: Option<Arc<RequestMetrics>>,
-    pace: Option<Pace>,
+    rate_limit: Option<RateLimit>,
     options: TransportOptions,
 }
 
 impl Transport {
-    /// The way to the server that a configuration names.
+    /// Creates a transport to the server in a configuration.
     ///
-    /// A proxy is used as Go's tools do: the one in the kubeconfig, or the one in `$HTTPS_PROXY` unless `$NO_PROXY` lists
-    /// the server or it is on this machine. It must be one that is spoken to in plain HTTP.
+    /// Uses a proxy like Go's tools: the one in the kubeconfig, or the one in `$HTTPS_PROXY` unless `$NO_PROXY` lists
+    /// the server or it is local. The proxy itself must use plain HTTP.
+    ///
+    /// For a server with an `http://` address, tokens, passwords and credential plugins are not used, and a warning is
+    /// logged.
+    ///
+    /// A credential plugin (`exec`) runs when the first request needs it, again before its credential expires, and
+    /// after the server has rejected it (401). Requests wait for it within their response timeout. One run may take 2
+    /// minutes.
     ///
     /// # Errors
-    /// [`TransportError`] when the configuration cannot be used: nothing is sent here.
+    /// [`TransportError`] if the configuration cannot be used. Sends nothing.
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn new(config: &Config, options: &TransportOptions) -> Result<Self, TransportError> {
+        let mut config = credentials::without_exposed(config).unwrap_or_else(|| config.clone());
+        // kube would run the plugin here and block the caller.
+        let exec = config.auth_info.exec.take();
+        let config = &config;
+        let credentials = CredentialSource::new(&config.auth_info);
+        let unusable = |error: kube::Error| TransportError::Credentials(credentials.redact(error.into()));
         let clock = options.clock.clone();
         let connect = config.connect_timeout.map_or(options.connect, |limit| limit.min(options.connect));
-        let headers = config.extra_headers_layer().map_err(TransportError::Credentials)?;
-        let auth = config.auth_layer().map_err(TransportError::Credentials)?;
-        let connector = Connector::new(config, connect, clock.clone())?;
-        let limits = PoolLimits { requests: options.requests, patience: options.response };
+        let headers = config.extra_headers_layer().map_err(unusable)?;
+        let auth = config.auth_layer().map_err(unusable)?;
+        let mut connector = Connector::new(config, connect, clock.clone(), unusable)?;
+        // As in client-go, other credentials of the configuration take precedence.
+        let AuthInfo { client_certificate, client_certificate_data, .. } = &config.auth_info;
+        let has_others = auth.is_some() || client_certificate.is_some() || client_certificate_data.is_some();
+        let exec = exec.filter(|_| !has_others);
+        let plugin = exec.map(|exec| PluginAuth {
+            plugin: options.plugins.get(&exec, &clock),
+            identity: connector.identify(PluginIdentity::new),
+        });
+        let limits = PoolLimits { requests: options.requests, read_timeout: options.response };
         let pool = Pool::new(connector, host(config)?, &limits, clock);
         let counts = options.metrics.as_ref().map(|metrics| metrics.requests(authority(config)));
         let (base, namespace) = (config.base_uri_layer(), config.default_namespace.clone());
-        let pace = options.rate.clone().map(|bucket| Pace::new(bucket, options.clock.clone()));
+        let rate_limit = options.rate.clone().map(|bucket| RateLimit::new(bucket, options.clock.clone()));
         Ok(Self(Arc::new(Inner {
             pool,
             base,
             auth,
+            plugin,
+            credentials,
             headers,
             namespace,
             counts,
-            pace,
+            rate_limit,
             options: options.clone(),
         })))
     }
 
-    /// A client.
+    /// Returns a client.
     #[must_use]
     pub fn client(&self) -> Client {
-        self.route(None).kube().clone()
+        self.route(None).kube_client().clone()
     }
 
-    /// A client whose writes pass only while a fence is open, which is checked each time that one is sent or goes on. Reads
-    /// pass always.
+    /// Returns a client whose writes pass only while the fence is open. The fence is checked for every attempt. Reads
+    /// always pass; exec, attach, port-forward and proxy count as writes.
     #[must_use]
     pub fn fenced_client(&self, fence: &Fence) -> Client {
-        self.route(Some(fence)).kube().clone()
+        self.route(Some(fence)).kube_client().clone()
     }
 
-    /// The way of such a client, for what is made of a [`Route`].
+    /// Same as [`fenced_client`](Self::fenced_client), as a [`RequestService`].
     ///
     /// # Panics
-    /// Outside of a tokio runtime.
+    /// Panics outside a tokio runtime.
     #[must_use]
-    pub fn fenced_route(&self, fence: &Fence) -> Route {
+    pub fn fenced_route(&self, fence: &Fence) -> RequestService {
         self.route(Some(fence))
     }
 
-    /// The way of a client, or of one that is behind a fence.
-    fn route(&self, fence: Option<&Fence>) -> Route {
-        let Inner { pool, base, auth, headers, namespace, counts, pace, options } = &*self.0;
+    /// The service stack of a client, with or without a fence.
+    fn route(&self, fence: Option<&Fence>) -> RequestService {
+        let Inner { pool, base, auth, plugin, credentials, headers, namespace, counts, rate_limit, options } =
+            &*self.0;
         let clock = options.clock.clone();
-        // The inner fence is the last thing before the connections. The outer one says in which term a request was begun,
-        // and ends the pauses between two tries.
+        // The inner fence is the last layer before the connections. The outer one records the term in which a request
+        // began, and ends the delay between attempts.
         let service = headers.layer(Fenced::new(pool.clone(), fence.cloned()));
+        let service = Authorized::new(service, plugin.clone(), pool.clone());
         let service = base.layer(option_layer(auth.as_ref()).layer(service));
-        let service = Deadline::new(service, options.response, pool.clone(), clock.clone());
-        let service = Paced::new(service, pace.clone());
-        let limits = Limits { tries: options.tries, pauses: options.pauses };
+        let service =
+            Deadline::new(service, options.response, pool.clone(), credentials.clone(), clock.clone());
+        let service = RateLimited::new(service, rate_limit.clone());
+        let limits = Limits { max_attempts: options.max_attempts, max_delay: options.max_retry_delay };
         let service = Retry::new(service, limits, counts.clone(), clock);
         let service = Fenced::new(service, fence.cloned());
         let kube = Client::new(service.clone(), namespace.clone());
@@ -154,7 +187,7 @@ impl Transport {
             let answer = service.clone().oneshot(request);
             async move { Ok(answer.await?.map(BodyExt::boxed_unsync)) }.boxed()
         };
-        Route::new(kube, Arc::new(direct))
+        RequestService::new(kube, Arc::new(direct))
     }
 }
 
@@ -164,11 +197,10 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// The configuration that a program is meant to use: short for a [`ConfigSearch`] for the current context of a file, or of
-/// whatever is found.
+/// Finds a configuration: a [`ConfigSearch`] for the current context of a file, or of the usual places.
 ///
 /// # Errors
-/// As [`ConfigSearch::find`].
+/// As for [`ConfigSearch::find`].
 pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, TransportError> {
     let search = ConfigSearch::new();
     match kubeconfig {
@@ -177,100 +209,103 @@ pub async fn config(kubeconfig: Option<&Path>) -> Result<Config, TransportError>
     }
 }
 
-/// How requests are sent.
+/// Options of a transport.
+///
+/// Transports with clones of the same options share credential plugins, so that an interactive login runs only once.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct TransportOptions {
     clock: Clock,
     connect: Duration,
     response: Duration,
-    tries: u32,
-    pauses: Duration,
+    max_attempts: u32,
+    max_retry_delay: Duration,
     requests: usize,
-    rate: Option<Bucket>,
+    rate: Option<TokenBucket>,
     metrics: Option<Metrics>,
+    plugins: Plugins,
 }
 
 impl TransportOptions {
-    /// The defaults, by a clock.
+    /// The default options, with a clock.
     pub fn new(clock: &Clock) -> Self {
         Self {
             clock: clock.clone(),
             connect: Duration::from_secs(30),
             response: Duration::from_secs(75),
-            tries: 4,
-            pauses: Duration::from_secs(30),
+            max_attempts: 4,
+            max_retry_delay: Duration::from_secs(30),
             requests: 128,
             rate: None,
             metrics: None,
+            plugins: Plugins::default(),
         }
     }
 
-    /// How long it may take to connect, TLS included. 30 s by default; the configuration may say less.
+    /// Maximum time to connect, including TLS. Default: 30 s; the configuration may set less.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect = limit;
         self
     }
 
-    /// How long an answer, and then each next piece of it, may take; getting credentials and a connection counts. 75 s by
-    /// default: kube-apiserver gives up after 60 s and says so. Watches and other answers that last are not limited once
-    /// they were asked for.
+    /// Maximum time until a response begins, including credentials and connection, and for each further chunk. Default:
+    /// 75 s, since kube-apiserver itself gives up after 60 s. Watches and other streams have no limit once the request
+    /// was sent.
     pub fn response_timeout(mut self, limit: Duration) -> Self {
         self.response = limit;
         self
     }
 
-    /// How many requests may be under way at once; others wait for their turn. 128 by default. A request is under way until
-    /// its answer was read or dropped. Watches and others that last are not counted: there are as many as somebody reads.
-    pub fn requests(mut self, limit: usize) -> Self {
+    /// Maximum concurrent requests; others wait. Default: 128. A request counts until its response was read or dropped.
+    /// Watches and other streams do not count.
+    pub fn max_concurrent_requests(mut self, limit: usize) -> Self {
         self.requests = limit.max(1);
         self
     }
 
-    /// How many requests may be sent in a second, all clients together; others wait for their turn, before the time that
-    /// their answer may take begins. No limit by default: API servers look after themselves, with priority and fairness.
-    pub fn rate(mut self, limit: Bucket) -> Self {
+    /// Rate limit for all clients together. Waiting requests do not use up their response timeout. Default: none, since
+    /// API servers have priority and fairness.
+    pub fn rate(mut self, limit: TokenBucket) -> Self {
         self.rate = Some(limit);
         self
     }
 
-    /// Where it is counted what is sent (`rest_client_requests_total`), and what of it is sent again
-    /// (`rest_client_request_retries_total`). Nowhere by default.
+    /// Counts requests (`rest_client_requests_total`) and retries (`rest_client_request_retries_total`). Default: none.
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
-    /// How often a request is sent at most, the first time included. 4 by default; 1 is never again.
-    pub fn tries(mut self, tries: u32) -> Self {
-        self.tries = tries.max(1);
+    /// Maximum attempts per request, including the first one. Default: 4; 1 disables retries.
+    pub fn max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = max_attempts.max(1);
         self
     }
 
-    /// How long the pauses of one request may be together. 30 s by default: when the server asks for more, its refusal is
-    /// the answer.
-    pub fn pauses(mut self, limit: Duration) -> Self {
-        self.pauses = limit;
+    /// Maximum total delay between the attempts of one request. Default: 30 s. If the server asks for more, its
+    /// rejection is returned.
+    pub fn max_retry_delay(mut self, limit: Duration) -> Self {
+        self.max_retry_delay = limit;
         self
     }
 }
 
-/// Why there is no client.
+/// A transport that cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// The kubeconfig cannot be read, or lacks something.
+    /// The kubeconfig cannot be read or is incomplete.
     #[error("cannot use the kubeconfig; see --kubeconfig and $KUBECONFIG")]
     Kubeconfig(#[from] KubeconfigError),
-    /// The kubeconfig has no such context.
+    /// The kubeconfig does not have the context.
     #[error("the kubeconfig has no context {name:?}; it has: {}", list(known))]
     UnknownContext {
-        /// The context that was asked for.
+        /// The requested context.
         name: String,
-        /// Those that there are.
+        /// The existing contexts.
         known: Vec<String>,
     },
-    /// There is no kubeconfig, and this runs in no pod, or a context was asked for.
+    /// There is no kubeconfig, and the process runs in no pod or requested a context.
     #[error(
         "there is no {}: set --kubeconfig or $KUBECONFIG, or write ~/.kube/config",
         context.as_ref().map_or_else(
@@ -279,40 +314,40 @@ pub enum TransportError {
         )
     )]
     NoConfiguration {
-        /// The context that was asked for.
+        /// The requested context.
         context: Option<String>,
     },
-    /// This runs in a pod, and what the pod has of the cluster cannot be read.
+    /// The process runs in a pod, and the pod's configuration cannot be read.
     #[error("cannot use the pod's service account")]
     InCluster(#[from] InClusterError),
     /// Certificates, keys, tokens or headers cannot be used.
     #[error("cannot use the credentials in the configuration")]
-    Credentials(#[source] kube::Error),
-    /// The server's address has no host, or the name its certificate must have is none.
-    #[error("{0:?} is no name of a server; correct the configuration's `server` or `tls-server-name`")]
+    Credentials(#[source] BoxError),
+    /// The server's address has no host, or the name for its certificate is invalid.
+    #[error("{0:?} is not a server name; correct the configuration's `server` or `tls-server-name`")]
     ServerName(String),
-    /// The proxy that is asked for is not one that is spoken to in plain HTTP.
+    /// The proxy does not use plain HTTP.
     #[error(
-        "cannot go through the proxy {proxy}, which {origin} names: use an http:// one, or list the server in $NO_PROXY"
+        "cannot use the proxy {proxy} from {origin}: use an http:// proxy, or list the server in $NO_PROXY"
     )]
     Proxy {
         /// The proxy's address, without credentials.
         proxy: String,
-        /// Where it was named.
+        /// Source of the proxy setting.
         origin: String,
     },
 }
 
-/// Why a request got no answer, where it is not the connection that broke.
+/// A request without a response, for other reasons than a broken connection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// There is no connection.
+    /// The connection could not be opened.
     #[error("cannot connect to {server}")]
     Connect {
         /// The server's host and port.
         server: String,
-        /// Why.
+        /// The cause.
         source: BoxError,
     },
     /// There were no credentials in time. Nothing was sent.
@@ -320,32 +355,32 @@ pub enum RequestError {
         "{request}: no credentials within {limit:?}; see the `exec` or `auth-provider` of the configuration's user"
     )]
     Credentials {
-        /// The method and the path.
+        /// Method and path.
         request: String,
-        /// How long it was waited for.
+        /// The limit.
         limit: Duration,
     },
-    /// All requests that may be under way were, for too long. Nothing was sent.
+    /// Too many requests were in progress for too long. Nothing was sent.
     #[error(
-        "{request}: too many requests are under way, and none ended within {limit:?}; are all answers read?"
+        "{request}: too many concurrent requests, and none ended within {limit:?}; are all responses read?"
     )]
-    Crowded {
-        /// The method and the path.
+    ConcurrencyLimit {
+        /// Method and path.
         request: String,
-        /// How long it was waited for.
+        /// The limit.
         limit: Duration,
     },
-    /// The server said nothing for too long. It may have done what was asked.
-    #[error("{request}: no answer within {limit:?}")]
-    Silent {
-        /// The method and the path.
+    /// The server did not respond in time. It may have executed the request.
+    #[error("{request}: no response within {limit:?}")]
+    Timeout {
+        /// Method and path.
         request: String,
-        /// How long it was waited for.
+        /// The limit.
         limit: Duration,
     },
 }
 
-/// What the server is called in requests.
+/// The `Host` header of requests.
 fn host(config: &Config) -> Result<HeaderValue, TransportError> {
     let host = authority(config);
     let is_name = !host.is_empty();

@@ -1,5 +1,5 @@
-//! One connection to the server: how it is made, and how a request goes over it. Nobody drives a connection but whoever
-//! waits for its answer or reads it: no task has to be woken for what another one has read.
+//! One connection to the server: opening it, and sending a request. The task that waits for a response or reads it
+//! drives the connection, so that no other task has to be woken.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,6 +18,8 @@ use hyper::client::conn::http1;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use kube::client::{Body, ConfigExt as _};
+use rustls::ClientConfig;
+use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
@@ -25,32 +27,32 @@ use tokio_rustls::client::TlsStream;
 use tower_service::Service as _;
 
 use super::proxy::Proxy;
-use super::request::lists;
+use super::request::may_list;
 use super::socket::Socket;
 use super::{RequestError, TransportError};
 use crate::BoxError;
 
-/// So much of an answer is handed on at once, at most.
-const READ: usize = 32 * 1024;
+/// Maximum bytes of a response per read.
+const MAX_READ: usize = 32 * 1024;
 
-/// After so long the system asks a silent server whether it is there,
+/// Idle time before the first keepalive probe.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// and again so often,
+/// Interval of keepalive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// and so many times, until a watch that hears nothing ends.
+/// Unanswered keepalive probes after which a silent watch ends.
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// What was sent must have arrived after so long.
+/// Maximum time until sent data is acknowledged.
 #[cfg(target_os = "linux")]
-const UNACKNOWLEDGED: Duration = Duration::from_secs(60);
+const USER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes connections.
+/// Opens connections.
 #[derive(Clone)]
 pub(super) struct Connector {
     server: Uri,
-    /// As it is shown to people: without what may be secret in its address.
+    /// Name for people, without secrets in the address.
     name: String,
     http: HttpConnector,
     proxy: Option<Proxy>,
@@ -60,7 +62,13 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(config: &kube::Config, limit: Duration, clock: Clock) -> Result<Self, TransportError> {
+    /// `unusable` converts errors of credentials.
+    pub(super) fn new(
+        config: &kube::Config,
+        limit: Duration,
+        clock: Clock,
+        unusable: impl FnOnce(kube::Error) -> TransportError,
+    ) -> Result<Self, TransportError> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
@@ -68,13 +76,13 @@ impl Connector {
         http.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
         http.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
         #[cfg(target_os = "linux")]
-        http.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        http.set_tcp_user_timeout(Some(USER_TIMEOUT));
         let proxy = Proxy::find(config, &http, |name| std::env::var(name).ok())?;
         let server = config.cluster_url.clone();
         let tls = if server.scheme() == Some(&Scheme::HTTP) {
             None
         } else {
-            let client = config.rustls_client_config().map_err(TransportError::Credentials)?;
+            let client = config.rustls_client_config().map_err(unusable)?;
             Some((TlsConnector::from(Arc::new(client)), server_name(config)?))
         };
         let mut name = super::authority(config).to_owned();
@@ -84,7 +92,23 @@ impl Connector {
         Ok(Self { server, name, http, proxy, tls, limit, clock })
     }
 
-    /// The server, for people.
+    /// Makes new connections use the client certificate of a resolver, which wraps the configured one. `None` without
+    /// TLS.
+    pub(super) fn identify<R: ResolvesClientCert + 'static>(
+        &mut self,
+        resolver: impl FnOnce(Arc<dyn ResolvesClientCert>) -> R,
+    ) -> Option<Arc<R>> {
+        let (tls, _) = self.tls.as_mut()?;
+        let mut config = ClientConfig::clone(tls.config());
+        let resolver = Arc::new(resolver(config.client_auth_cert_resolver));
+        config.client_auth_cert_resolver = resolver.clone();
+        // A resumed session would keep the certificate it began with.
+        config.resumption = Resumption::disabled();
+        *tls = TlsConnector::from(Arc::new(config));
+        Some(resolver)
+    }
+
+    /// The server's name, for people.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -107,16 +131,16 @@ impl Connector {
             poll_fn(|cx| http.poll_ready(cx)).await?;
             http.call(self.server.clone()).await?
         };
-        let may_rest = Arc::new(AtomicBool::new(false));
-        let socket = Socket::new(stream.into_inner(), may_rest.clone(), self.clock.clone());
+        let may_be_list = Arc::new(AtomicBool::new(false));
+        let socket = Socket::new(stream.into_inner(), may_be_list.clone(), self.clock.clone());
         let stream = match &self.tls {
             None => Stream::Plain(socket),
             Some((tls, name)) => Stream::Tls(Box::new(tls.connect(name.clone(), socket).await?)),
         };
         let io = Io { stream, failure: None };
-        let (sender, driver) = http1::Builder::new().max_buf_size(READ).handshake(io).await?;
+        let (sender, driver) = http1::Builder::new().max_buf_size(MAX_READ).handshake(io).await?;
         let driver: Driver = Box::pin(driver.with_upgrades());
-        Ok(Connection { sender, driver: Some(driver), may_rest, since: self.clock.now() })
+        Ok(Connection { sender, driver: Some(driver), may_be_list, since: self.clock.now() })
     }
 }
 
@@ -130,7 +154,7 @@ fn server_name(config: &kube::Config) -> Result<ServerName<'static>, TransportEr
 
 type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
-/// Has a driver do what there is to do. Ready when it is over.
+/// Polls the driver. Ready when it has ended.
 fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) -> Poll<()> {
     if let Some(driving) = driver {
         ready!(driving.as_mut().poll(cx)).ok();
@@ -139,14 +163,14 @@ fn drive(driver: &mut Option<Driver>, cx: &mut Context<'_>) -> Poll<()> {
     Poll::Ready(())
 }
 
-/// A connection that carries one request at a time.
+/// A connection for one request at a time.
 pub(super) struct Connection {
     sender: http1::SendRequest<Body>,
-    /// Nothing when it is closed, or speaks another protocol.
+    /// `None` when it is closed or upgraded.
     driver: Option<Driver>,
-    /// Whether the answer may be a list.
-    may_rest: Arc<AtomicBool>,
-    /// When it was made, or used last.
+    /// Whether the response may be a list.
+    may_be_list: Arc<AtomicBool>,
+    /// Time of creation or last use.
     since: Instant,
 }
 
@@ -159,25 +183,25 @@ impl Connection {
         self.since = now;
     }
 
-    /// Whether it can carry another request, as far as can be known without sending one. Nobody is woken when this changes.
+    /// Whether it can probably carry another request. Registers no waker.
     pub(super) fn is_ready(&mut self) -> bool {
         let mut unwoken = Context::from_waker(Waker::noop());
         let is_open = drive(&mut self.driver, &mut unwoken).is_pending();
         is_open && matches!(self.sender.poll_ready(&mut unwoken), Poll::Ready(Ok(())))
     }
 
-    /// Sends a request and waits for the head of its answer. The error has the request when nothing of it was sent.
+    /// Sends a request and waits for the head of the response. The error contains the request if nothing was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Body>>> {
-        self.may_rest.store(lists(&request), Ordering::Relaxed);
-        // A task that had its turn would be told so by the waker that it polls this with, which is none.
+        self.may_be_list.store(may_list(&request), Ordering::Relaxed);
+        // Without a real waker, tokio's cooperative budget could not wake this task.
         let answer = tokio::task::unconstrained(self.sender.try_send_request(request));
         let mut answer = std::pin::pin!(answer);
         poll_fn(|cx| {
-            // Only what drives the connection brings the answer, and that is done here: with its own waker, a task would be
-            // woken by itself, and another thread to run it.
+            // Only driving the connection makes progress, and that happens here: with its own waker, the task would
+            // wake itself, and another thread to run it.
             let mut unwoken = Context::from_waker(Waker::noop());
             if let Poll::Ready(answer) = answer.as_mut().poll(&mut unwoken) {
                 return Poll::Ready(answer);
@@ -188,16 +212,16 @@ impl Connection {
         .await
     }
 
-    /// Does what there is to do. Ready when it is closed.
+    /// Drives the connection. Ready when it is closed.
     pub(super) fn poll_drive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         drive(&mut self.driver, cx)
     }
 }
 
-/// What HTTP is spoken over.
+/// The byte stream below HTTP.
 struct Io {
     stream: Stream,
-    /// What went wrong behind something that was read well.
+    /// An error that followed successfully read data.
     failure: Option<io::Error>,
 }
 
@@ -230,7 +254,7 @@ impl Stream {
 }
 
 impl Read for Io {
-    /// Takes all that is there, not only the first record.
+    /// Reads all available data, not only the first record.
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -305,11 +329,13 @@ mod tests {
         }
     }
 
-    /// A connection, and the other end of it.
+    /// A connection and its peer.
     async fn connected() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-        let connector = Connector::new(&Config::new(server), KEEPALIVE, Clock::real()).unwrap();
+        let connector =
+            Connector::new(&Config::new(server), KEEPALIVE, Clock::real(), |error| panic!("{error}"))
+                .unwrap();
         let connection = connector.connect().await.unwrap();
         (connection, listener.accept().await.unwrap().0)
     }
@@ -324,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_sends_a_request_is_woken_by_its_answer_only() {
+    async fn a_sender_is_woken_only_by_its_response() {
         let (mut connection, mut peer) = connected().await;
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
@@ -350,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_comes_however_little_is_left_of_a_tasks_turn() {
+    async fn a_response_arrives_with_any_rest_of_the_cooperative_budget() {
         let (mut connection, mut peer) = connected().await;
         for spent in 0..200 {
             assert!(connection.is_ready());
@@ -361,7 +387,7 @@ mod tests {
             let sent = poll_fn(|cx| {
                 if !std::mem::replace(&mut is_spent, true) {
                     for _ in 0..spent {
-                        let _had_some = poll_cooperate(cx).map(Progress::made);
+                        let _had_some = poll_cooperate(cx).map(Progress::made_progress);
                     }
                 }
                 sending.as_mut().poll(cx)

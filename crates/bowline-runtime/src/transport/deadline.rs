@@ -1,4 +1,4 @@
-//! How long a request may take until its answer begins, credentials included, and how far it came.
+//! Timeout of a request until its response begins, including credentials. Also tracks its progress.
 
 use std::io;
 use std::pin::pin;
@@ -14,45 +14,46 @@ use kube::client::Body;
 use tower_service::Service;
 
 use super::RequestError;
+use super::credentials::CredentialSource;
 use super::pool::Pool;
-use super::request::lasts;
+use super::request::is_long_running;
 use crate::BoxError;
 
-/// Where a request is. It goes along with it.
+/// Progress of a request, stored in its extensions.
 #[derive(Clone)]
-pub(super) struct Passage(Arc<Inner>);
+pub(super) struct RequestProgress(Arc<Inner>);
 
 struct Inner {
     method: Method,
     uri: Uri,
-    lasts: bool,
+    is_long_running: bool,
     stage: AtomicU8,
 }
 
-/// What a request waits for.
+/// The step that a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Credentials,
-    Turn,
+    Permit,
     Connection,
     Answer,
 }
 
-impl Passage {
+impl RequestProgress {
     pub(super) fn new<B>(request: &Request<B>) -> Self {
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let stage = AtomicU8::new(Stage::Credentials as u8);
-        Self(Arc::new(Inner { method, uri, lasts: lasts(request), stage }))
+        Self(Arc::new(Inner { method, uri, is_long_running: is_long_running(request), stage }))
     }
 
-    /// The method and the path, for errors and who traces: most requests are never asked for it.
+    /// Method and path, for errors and traces. Formatted on demand, since most requests do not need it.
     pub(super) fn request(&self) -> String {
         format!("{} {}", self.0.method, self.0.uri.path())
     }
 
-    /// Whether the answer may take any time.
-    pub(super) fn lasts(&self) -> bool {
-        self.0.lasts
+    /// Whether the response is a stream.
+    pub(super) fn is_long_running(&self) -> bool {
+        self.0.is_long_running
     }
 
     pub(super) fn reach(&self, stage: Stage) {
@@ -64,18 +65,26 @@ impl Passage {
     }
 }
 
-/// A service that gives a request up when its answer does not begin in time. One that lasts only has to be sent in time.
+/// A service with a timeout until the response begins; for a stream, until the request is sent. Removes secrets from
+/// errors of credentials.
 #[derive(Clone)]
 pub(super) struct Deadline<S> {
     inner: S,
     limit: Duration,
     pool: Pool,
+    credentials: CredentialSource,
     clock: Clock,
 }
 
 impl<S> Deadline<S> {
-    pub(super) fn new(inner: S, limit: Duration, pool: Pool, clock: Clock) -> Self {
-        Self { inner, limit, pool, clock }
+    pub(super) fn new(
+        inner: S,
+        limit: Duration,
+        pool: Pool,
+        credentials: CredentialSource,
+        clock: Clock,
+    ) -> Self {
+        Self { inner, limit, pool, credentials, clock }
     }
 }
 
@@ -93,35 +102,36 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let passage = Passage::new(&request);
-        request.extensions_mut().insert(passage.clone());
+        let progress = RequestProgress::new(&request);
+        request.extensions_mut().insert(progress.clone());
         let answer = self.inner.call(request);
         let (limit, pool, clock) = (self.limit, self.pool.clone(), self.clock.clone());
+        let credentials = self.credentials.clone();
         Box::pin(async move {
             let mut answer = pin!(answer);
             if let Ok(answer) = clock.timeout(limit, answer.as_mut()).await {
-                return answer;
+                return answer.map_err(|error| credentials.redact(error));
             }
-            if passage.lasts() && passage.is_at(Stage::Answer) {
-                return answer.await;
+            if progress.is_long_running() && progress.is_at(Stage::Answer) {
+                return answer.await.map_err(|error| credentials.redact(error));
             }
-            Err(given_up(&passage, limit, &pool).into())
+            Err(timed_out(&progress, limit, &pool).into())
         })
     }
 }
 
-fn given_up(passage: &Passage, limit: Duration, pool: &Pool) -> RequestError {
-    let request = passage.request();
-    if passage.is_at(Stage::Credentials) {
+fn timed_out(progress: &RequestProgress, limit: Duration, pool: &Pool) -> RequestError {
+    let request = progress.request();
+    if progress.is_at(Stage::Credentials) {
         RequestError::Credentials { request, limit }
-    } else if passage.is_at(Stage::Turn) {
-        RequestError::Crowded { request, limit }
-    } else if passage.is_at(Stage::Connection) {
+    } else if progress.is_at(Stage::Permit) {
+        RequestError::ConcurrencyLimit { request, limit }
+    } else if progress.is_at(Stage::Connection) {
         let source = io::Error::new(io::ErrorKind::TimedOut, "it took too long").into();
         RequestError::Connect { server: pool.server().to_owned(), source }
     } else {
-        // The others that are kept lead to the same server.
-        pool.forget();
-        RequestError::Silent { request, limit }
+        // The other idle connections lead to the same server.
+        pool.close_idle();
+        RequestError::Timeout { request, limit }
     }
 }

@@ -1,4 +1,4 @@
-//! The connections to one server, and the service that sends requests over them.
+//! Connections to one server, and the service that sends requests over them.
 
 use std::mem;
 use std::pin::Pin;
@@ -20,82 +20,89 @@ use tower_service::Service;
 
 use super::RequestError;
 use super::connection::{Connection, Connector};
-use super::deadline::{Passage, Stage};
+use super::deadline::{RequestProgress, Stage};
+use super::request::is_for_object;
 use crate::BoxError;
 
-/// A connection that was not used for so long is not used again: servers close such ones, kube-apiserver after 90 s.
-const IDLE: Duration = Duration::from_secs(60);
+/// Idle time after which a connection is closed; kube-apiserver closes them after 90 s.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// So many connections are kept for later.
-const KEPT: usize = 32;
+/// Maximum idle connections.
+const MAX_IDLE: usize = 32;
+
+/// Maximum bytes of an error response that are read.
+const MAX_ERROR: usize = 64 * 1024;
+
+/// Maximum bytes of a response with one object.
+const MAX_OBJECT: usize = 16 * 1024 * 1024;
 
 const AGENT: &str = concat!("bowline/", env!("CARGO_PKG_VERSION"));
 
-/// Sends requests to one server, each over a connection of its own while it lasts.
+/// Sends requests to one server, each over a connection of its own.
 #[derive(Clone)]
 pub(super) struct Pool(Arc<Shared>);
 
 struct Shared {
     connector: Connector,
     host: HeaderValue,
-    /// How long an answer, or its next piece, may take.
-    patience: Duration,
+    /// Maximum time until the next chunk of a response.
+    read_timeout: Duration,
     clock: Clock,
     idle: Mutex<Vec<Connection>>,
-    /// A turn for each request that does not last.
-    turns: Arc<Semaphore>,
+    /// One permit per request that is not a stream.
+    permits: Arc<Semaphore>,
     _scope: Scope,
 }
 
-/// How many and how long.
+/// Limits of a pool.
 pub(super) struct PoolLimits {
-    /// How many requests that do not last may be under way.
+    /// Maximum concurrent requests that are not streams.
     pub(super) requests: usize,
-    /// How long the next piece of an answer may take.
-    pub(super) patience: Duration,
+    /// Maximum time until the next chunk of a response.
+    pub(super) read_timeout: Duration,
 }
 
 impl Pool {
-    /// Must be called inside a tokio runtime.
+    /// Must be called in a tokio runtime.
     pub(super) fn new(connector: Connector, host: HeaderValue, limits: &PoolLimits, clock: Clock) -> Self {
         let scope = clock.scope("transport");
         let spawner = scope.spawner();
         let shared = Arc::new(Shared {
             connector,
             host,
-            patience: limits.patience,
+            read_timeout: limits.read_timeout,
             clock: clock.clone(),
             idle: Mutex::default(),
-            turns: Arc::new(Semaphore::new(limits.requests)),
+            permits: Arc::new(Semaphore::new(limits.requests)),
             _scope: scope,
         });
         spawner.spawn("sweeper", sweep(Arc::downgrade(&shared), clock));
         Self(shared)
     }
 
-    /// The server, for people.
+    /// The server's name, for people.
     pub(super) fn server(&self) -> &str {
         self.0.connector.name()
     }
 
-    /// Closes the connections that are kept: there is reason to believe that they are of no use.
-    pub(super) fn forget(&self) {
-        self.0.forget();
+    /// Closes all idle connections, which are probably broken.
+    pub(super) fn close_idle(&self) {
+        self.0.close_idle();
     }
 
     async fn send(self, mut request: Request<Body>) -> Result<Response<Answer>, BoxError> {
-        let passage = match request.extensions_mut().remove::<Passage>() {
-            Some(passage) => passage,
-            None => Passage::new(&request),
+        let progress = match request.extensions_mut().remove::<RequestProgress>() {
+            Some(progress) => progress,
+            None => RequestProgress::new(&request),
         };
         self.prepare(&mut request);
-        if passage.lasts() {
-            return self.exchange(request, &passage, None, None).await;
+        if progress.is_long_running() {
+            return self.exchange(request, &progress, None, None).await;
         }
-        passage.reach(Stage::Turn);
-        let turn = self.0.turns.clone().acquire_owned().await?;
-        let patience = Patience::new(self.0.clock.clone(), self.0.patience, passage.clone());
-        self.exchange(request, &passage, Some(turn), Some(patience)).await
+        progress.reach(Stage::Permit);
+        let permit = self.0.permits.clone().acquire_owned().await?;
+        let read_timeout = ReadTimeout::new(self.0.clock.clone(), self.0.read_timeout, progress.clone());
+        self.exchange(request, &progress, Some(permit), Some(read_timeout)).await
     }
 
     fn prepare(&self, request: &mut Request<Body>) {
@@ -106,7 +113,7 @@ impl Pool {
         headers.entry(HOST).or_insert_with(|| self.0.host.clone());
         headers.entry(USER_AGENT).or_insert_with(|| HeaderValue::from_static(AGENT));
         if is_get {
-            // Events have to come as they happen, and nothing here reads what is compressed.
+            // Events must arrive without delay, and responses are not decompressed here.
             headers.entry(ACCEPT_ENCODING).or_insert_with(|| HeaderValue::from_static("identity"));
         }
     }
@@ -114,23 +121,27 @@ impl Pool {
     async fn exchange(
         &self,
         mut request: Request<Body>,
-        passage: &Passage,
-        turn: Option<OwnedSemaphorePermit>,
-        patience: Option<Patience>,
+        progress: &RequestProgress,
+        permit: Option<OwnedSemaphorePermit>,
+        read_timeout: Option<ReadTimeout>,
     ) -> Result<Response<Answer>, BoxError> {
+        let is_for_object = is_for_object(&request);
         loop {
-            passage.reach(Stage::Connection);
+            progress.reach(Stage::Connection);
             let (mut connection, is_new) = match self.0.take() {
                 Some(connection) => (connection, false),
                 None => (self.0.connector.connect().await?, true),
             };
-            passage.reach(Stage::Answer);
-            // Nothing looks at a fence after this.
-            tracing::trace!(request = passage.request(), is_new, "sending");
+            progress.reach(Stage::Answer);
+            // No fence is checked after this point.
+            tracing::trace!(request = progress.request(), is_new, "sending");
             match connection.send(request).await {
-                Ok(response) => return Ok(self.answer(response, connection, turn, patience)),
+                Ok(response) => {
+                    let limit = Limit::new(response.status(), is_for_object);
+                    return Ok(self.answer(response, limit, connection, permit, read_timeout));
+                }
                 Err(mut error) => match error.take_message() {
-                    // The server had closed a connection that was kept, before anything was sent.
+                    // The server closed an idle connection before anything was sent.
                     Some(unsent) if !is_new => request = unsent,
                     _ => return Err(error.into_error().into()),
                 },
@@ -141,15 +152,16 @@ impl Pool {
     fn answer(
         &self,
         response: Response<Incoming>,
+        limit: Limit,
         mut connection: Connection,
-        turn: Option<OwnedSemaphorePermit>,
-        patience: Option<Patience>,
+        permit: Option<OwnedSemaphorePermit>,
+        read_timeout: Option<ReadTimeout>,
     ) -> Response<Answer> {
         let (head, body) = response.into_parts();
         let mut connection = if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            // It is whoever takes the upgrade's, or becomes it when it is driven once more.
+            // The connection belongs to the upgraded stream, after one more poll.
             let is_http = connection.is_ready();
-            tracing::debug!(is_http, "a connection speaks another protocol now");
+            tracing::debug!(is_http, "connection upgraded");
             None
         } else {
             Some(connection)
@@ -158,8 +170,9 @@ impl Pool {
         if is_whole && let Some(connection) = connection.take() {
             self.0.keep(connection);
         }
-        let turn = turn.filter(|_| !is_whole);
-        let body = Answer { body, is_empty: false, connection, pool: self.0.clone(), turn, patience };
+        let permit = permit.filter(|_| !is_whole);
+        let body =
+            Answer { body, limit, is_empty: false, connection, pool: self.0.clone(), permit, read_timeout };
         Response::from_parts(head, body)
     }
 }
@@ -179,33 +192,30 @@ impl Service<Request<Body>> for Pool {
 }
 
 impl Shared {
-    /// The connection that was used last, if it is of use.
+    /// The most recently used connection that is still usable.
     fn take(&self) -> Option<Connection> {
         loop {
             let mut connection = self.idle().pop()?;
-            if self.clock.now().since(connection.since()) < IDLE && connection.is_ready() {
+            if self.clock.now().duration_since(connection.since()) < IDLE_TIMEOUT && connection.is_ready() {
                 return Some(connection);
             }
         }
     }
 
-    /// Keeps a connection whose answer was read to its end.
+    /// Keeps a connection after its response was read to the end.
     fn keep(&self, mut connection: Connection) {
         connection.used(self.clock.now());
         let mut idle = self.idle();
-        if idle.len() < KEPT {
+        if idle.len() < MAX_IDLE {
             idle.push(connection);
         }
     }
 
-    fn forget(&self) {
-        // Closed when the lock is free again.
-        let forgotten = mem::take(&mut *self.idle());
-        if !forgotten.is_empty() {
-            tracing::debug!(
-                connections = forgotten.len(),
-                "a server was silent; connections to it are closed"
-            );
+    fn close_idle(&self) {
+        // Connections are closed after the lock is released.
+        let idle = mem::take(&mut *self.idle());
+        if !idle.is_empty() {
+            tracing::debug!(connections = idle.len(), "idle connections closed");
         }
     }
 
@@ -214,30 +224,60 @@ impl Shared {
     }
 }
 
-/// Closes connections that nobody used for long, also when there are no requests.
+/// Closes connections that are idle for too long, also if there are no requests.
 async fn sweep(pool: Weak<Shared>, clock: Clock) {
     loop {
-        clock.sleep(IDLE / 4).await;
+        clock.sleep(IDLE_TIMEOUT / 4).await;
         let Some(pool) = pool.upgrade() else { return };
         let now = clock.now();
-        pool.idle().retain(|connection| now.since(connection.since()) < IDLE);
+        pool.idle().retain(|connection| now.duration_since(connection.since()) < IDLE_TIMEOUT);
     }
 }
 
-/// The body of an answer. Whoever reads it drives the connection that it comes over, and gives that back at the end.
+/// Limit of a response body. A truncated error is enough; a truncated object is an error.
+#[derive(Debug)]
+struct Limit {
+    left: usize,
+    is_error: bool,
+    is_reached: bool,
+}
+
+impl Limit {
+    fn new(status: StatusCode, is_for_object: bool) -> Self {
+        let is_error = status.is_client_error() || status.is_server_error();
+        let left = match (is_error, is_for_object) {
+            (true, _) => MAX_ERROR,
+            (false, true) => MAX_OBJECT,
+            (false, false) => usize::MAX,
+        };
+        Self { left, is_error, is_reached: false }
+    }
+
+    fn cut(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        frame.map_data(|mut data| {
+            self.is_reached = data.len() > self.left;
+            data.truncate(self.left);
+            self.left -= data.len();
+            data
+        })
+    }
+}
+
+/// The body of a response. Its reader drives the connection, and returns it to the pool at the end.
 pub(super) struct Answer {
     body: Incoming,
-    /// Its last piece came when the connection was driven, so that none is behind it yet.
+    limit: Limit,
+    /// Whether the last frame came from driving the connection, so that no other one is ready yet.
     is_empty: bool,
     connection: Option<Connection>,
     pool: Arc<Shared>,
-    turn: Option<OwnedSemaphorePermit>,
-    patience: Option<Patience>,
+    permit: Option<OwnedSemaphorePermit>,
+    read_timeout: Option<ReadTimeout>,
 }
 
 impl Answer {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        // Only what drives the connection brings more of the body, and that is done here.
+        // Only driving the connection makes progress, and that happens here.
         let mut unwoken = Context::from_waker(Waker::noop());
         if !mem::take(&mut self.is_empty)
             && let Poll::Ready(frame) = http_body::Body::poll_frame(Pin::new(&mut self.body), &mut unwoken)
@@ -269,31 +309,40 @@ impl http_body::Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
+        if this.limit.is_reached {
+            return Poll::Ready(
+                (!this.limit.is_error).then(|| Err("the response is longer than 16 MiB".into())),
+            );
+        }
         match this.poll_data(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(patience) = &mut this.patience {
-                    patience.is_new = true;
+                let frame = this.limit.cut(frame);
+                if this.limit.is_reached {
+                    (this.connection, this.permit) = (None, None);
+                }
+                if let Some(read_timeout) = &mut this.read_timeout {
+                    read_timeout.is_new = true;
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(Some(Err(error))) => {
-                (this.connection, this.turn) = (None, None);
+                (this.connection, this.permit) = (None, None);
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
                 if let Some(connection) = this.connection.take() {
                     this.pool.keep(connection);
                 }
-                this.turn = None;
+                this.permit = None;
                 Poll::Ready(None)
             }
             Poll::Pending => {
-                let Some(patience) = &mut this.patience else { return Poll::Pending };
-                ready!(patience.poll_over(cx));
-                let (request, limit) = (patience.passage.request(), patience.limit);
-                (this.connection, this.turn, this.patience) = (None, None, None);
-                this.pool.forget();
-                Poll::Ready(Some(Err(RequestError::Silent { request, limit }.into())))
+                let Some(read_timeout) = &mut this.read_timeout else { return Poll::Pending };
+                ready!(read_timeout.poll_over(cx));
+                let (request, limit) = (read_timeout.progress.request(), read_timeout.limit);
+                (this.connection, this.permit, this.read_timeout) = (None, None, None);
+                this.pool.close_idle();
+                Poll::Ready(Some(Err(RequestError::Timeout { request, limit }.into())))
             }
         }
     }
@@ -309,7 +358,7 @@ impl http_body::Body for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        // Not everybody asks once more after the last byte.
+        // Some readers do not poll again after the last byte.
         if http_body::Body::is_end_stream(&self.body)
             && let Some(connection) = self.connection.take()
         {
@@ -318,19 +367,19 @@ impl Drop for Answer {
     }
 }
 
-/// How long to wait for the next piece of an answer.
-struct Patience {
+/// Timeout for the next chunk of a response.
+struct ReadTimeout {
     clock: Clock,
     limit: Duration,
-    passage: Passage,
-    /// Something came since the timer was set.
+    progress: RequestProgress,
+    /// Whether data arrived since the timer was set.
     is_new: bool,
     timer: Option<Sleep>,
 }
 
-impl Patience {
-    fn new(clock: Clock, limit: Duration, passage: Passage) -> Self {
-        Self { clock, limit, passage, is_new: true, timer: None }
+impl ReadTimeout {
+    fn new(clock: Clock, limit: Duration, progress: RequestProgress) -> Self {
+        Self { clock, limit, progress, is_new: true, timer: None }
     }
 
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,4 +1,4 @@
-//! The proxy on the way to the server: whether there is one, where it was named, and how to go through it.
+//! The HTTP proxy of a configuration or environment.
 
 use std::net::IpAddr;
 
@@ -13,20 +13,20 @@ use percent_encoding::percent_decode_str;
 
 use super::TransportError;
 
-/// A proxy that connects to whatever it is told to.
+/// A proxy that tunnels connections with CONNECT.
 #[derive(Clone)]
 pub(super) struct Proxy {
     tunnel: Tunnel<HttpConnector>,
-    /// Without what is secret in it.
+    /// Name without secrets.
     name: String,
     server: Uri,
 }
 
 impl Proxy {
-    /// The proxy that requests to the configuration's server go through, if any. `variable` is the environment.
+    /// The proxy for the configuration's server, if any. `variable` reads the environment.
     ///
-    /// One that the kubeconfig names is always used. One that the environment names is not, as in Go, for this machine and
-    /// for what `NO_PROXY` lists.
+    /// A proxy in the kubeconfig is always used. As in Go, one from the environment is not used for the local machine
+    /// and for hosts in `NO_PROXY`.
     pub(super) fn find(
         config: &Config,
         connector: &HttpConnector,
@@ -60,7 +60,7 @@ impl Proxy {
         if !credentials.is_empty() {
             tunnel = tunnel.with_auth(basic(credentials).ok_or_else(unusable)?);
         }
-        // The tunnel takes whatever has no port for HTTPS.
+        // The tunnel uses port 443 if the address has none.
         let server = format!("http://{host}:{port}").parse().map_err(|_| unusable())?;
         Ok(Some(Self { tunnel, name, server }))
     }
@@ -73,7 +73,7 @@ impl Proxy {
         self.tunnel.clone()
     }
 
-    /// What the tunnel is to lead to.
+    /// The target of the tunnel.
     pub(super) fn server(&self) -> Uri {
         self.server.clone()
     }
@@ -86,7 +86,7 @@ fn basic(credentials: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("Basic {encoded}")).ok()
 }
 
-/// Whether a server is reached without the environment's proxy: by the rules of Go's `httpproxy`.
+/// Whether the environment's proxy is skipped for a server, by the rules of Go's `httpproxy`.
 fn is_exempt(host: &str, port: u16, list: &str) -> bool {
     let host = bare(host).trim_end_matches('.').to_ascii_lowercase();
     let address = host.parse::<IpAddr>().ok();
@@ -115,7 +115,7 @@ fn is_exempt(host: &str, port: u16, list: &str) -> bool {
     })
 }
 
-/// `example.org` is that and all below it; `.example.org` and `*.example.org` only what is below.
+/// `example.org` matches itself and its subdomains; `.example.org` and `*.example.org` only subdomains.
 fn is_named(host: &str, name: &str) -> bool {
     let below = name.strip_prefix('*').unwrap_or(name);
     match below.strip_prefix('.') {
@@ -141,7 +141,7 @@ fn is_within(address: IpAddr, network: &str, bits: &str) -> bool {
     }
 }
 
-/// An address of IPv6 without its brackets.
+/// An IPv6 address without brackets.
 fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_proxy_lists_is_reached_without_one_by_the_rules_of_go() {
+    fn no_proxy_follows_the_rules_of_go() {
         let list = "example.org, .below.net,*.star.net, ported.org:8443 ,10.0.0.0/8,192.168.1.7,fd00::/8,[2001:db8::1]:443";
         for (host, port) in [
             ("example.org", 443),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_never_reached_through_the_environments_proxy() {
+    fn the_environments_proxy_is_never_used_for_the_local_machine() {
         let proxy = "http://user:secret@proxy.example:3128";
         let environment = [("https_proxy", proxy)];
         for server in ["https://127.0.0.1:6443", "https://localhost:6443", "https://[::1]:6443"] {
@@ -202,17 +202,17 @@ mod tests {
         assert_eq!(find("https://api.example", proxy, &environment), through);
         let exempt = [("https_proxy", proxy), ("NO_PROXY", "api.example")];
         assert_eq!(find("https://api.example", proxy, &exempt), Ok(None));
-        // A kubeconfig that names a proxy means it.
+        // A proxy in the kubeconfig is always used.
         assert_eq!(find("https://127.0.0.1:6443", proxy, &[("NO_PROXY", "*")]), through);
     }
 
     #[test]
-    fn a_proxy_that_cannot_be_used_is_told_of_with_where_it_was_named_and_without_its_password() {
+    fn an_unusable_proxy_is_reported_with_its_source_and_without_its_password() {
         let proxy = "socks5://user:secret@proxy.example:1080";
-        let told = find("https://api.example", proxy, &[("HTTPS_PROXY", proxy)]).unwrap_err();
-        assert!(told.contains("$HTTPS_PROXY") && told.contains("socks5://proxy.example:1080"), "{told}");
-        assert!(!told.contains("secret"), "{told}");
-        let told = find("https://api.example", "https://proxy.example", &[]).unwrap_err();
-        assert!(told.contains("`proxy-url`"), "{told}");
+        let error = find("https://api.example", proxy, &[("HTTPS_PROXY", proxy)]).unwrap_err();
+        assert!(error.contains("$HTTPS_PROXY") && error.contains("socks5://proxy.example:1080"), "{error}");
+        assert!(!error.contains("secret"), "{error}");
+        let error = find("https://api.example", "https://proxy.example", &[]).unwrap_err();
+        assert!(error.contains("`proxy-url`"), "{error}");
     }
 }

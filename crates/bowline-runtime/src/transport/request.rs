@@ -1,16 +1,17 @@
-//! What can be told of a request by looking at it.
+//! Classifies requests.
 
 use http::header::UPGRADE;
 use http::{Method, Request};
+use percent_encoding::percent_decode_str;
 
-/// What may come behind a namespace without being a resource in it.
+/// Path segments after a namespace's name that are its subresources.
 const OF_NAMESPACES: [&str; 2] = ["finalize", "status"];
 
-/// Subresources whose answers last as long as somebody reads them.
+/// Subresources with streams as responses.
 const STREAMS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 
-/// Whether its answer may be silent for any time, or take any time to come: a watch, a log that is followed, a stream.
-pub(super) fn lasts<B>(request: &Request<B>) -> bool {
+/// Whether the response is a stream that may be silent for any time: a watch, a followed log, or an upgrade.
+pub(super) fn is_long_running<B>(request: &Request<B>) -> bool {
     let is_true = |value: &str| matches!(value, "" | "1" | "true");
     let asks = |query: &str| {
         query.split('&').any(|pair| {
@@ -23,9 +24,15 @@ pub(super) fn lasts<B>(request: &Request<B>) -> bool {
         || is_stream(request.uri().path())
 }
 
-/// Whether a path is that of an old-style watch or of a stream. Only the place tells: objects and namespaces may be
-/// called anything.
+/// Whether a path is an old-style watch or a stream. Only the position counts, since objects and namespaces can have
+/// any name.
 fn is_stream(path: &str) -> bool {
+    let parts = parts(path);
+    matches!(parts[..], ["watch", _, ..]) || is_channel(&parts)
+}
+
+/// The path segments after group and version: namespace, resource, name and subresource.
+fn parts(path: &str) -> Vec<&str> {
     let mut parts = path.split('/').skip(1);
     let version = match parts.next() {
         Some("api") => parts.next(),
@@ -33,31 +40,60 @@ fn is_stream(path: &str) -> bool {
         _ => None,
     };
     if version.is_none() {
+        return Vec::new();
+    }
+    parts.filter(|part| !part.is_empty()).take(5).collect()
+}
+
+/// Whether the segments name one of the [`STREAMS`].
+fn is_channel(parts: &[&str]) -> bool {
+    of_resource(parts).get(2).is_some_and(|part| STREAMS.contains(part))
+}
+
+/// The segments without the namespace: resource, name and subresource.
+fn of_resource<'a, 'b>(parts: &'a [&'b str]) -> &'a [&'b str] {
+    match parts {
+        ["namespaces", _, resource, ..] if !OF_NAMESPACES.contains(resource) => &parts[2..],
+        _ => parts,
+    }
+}
+
+/// Whether the response is one object or discovery data. Not for lists of objects, logs, streams and other paths, which
+/// may have any length.
+pub(super) fn is_for_object<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    if is_long_running(request) || !(path == "/api" || path.starts_with("/api/") || path.starts_with("/apis"))
+    {
         return false;
     }
-    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).take(5).collect();
-    let parts = match parts[..] {
-        ["watch", _, ..] => return true,
-        ["namespaces", _, resource, ..] if !OF_NAMESPACES.contains(&resource) => &parts[2..],
-        _ => &parts[..],
-    };
-    // The resource, the name, and what of it.
-    parts.get(2).is_some_and(|part| STREAMS.contains(part))
+    match (request.method(), of_resource(&parts(path))) {
+        (&Method::GET | &Method::DELETE, [_]) | (_, [_, _, "log"]) => false,
+        (_, parts) => parts.len() <= 3,
+    }
 }
 
-/// Whether its answer may be a list, or begins with one.
-pub(super) fn lists<B>(request: &Request<B>) -> bool {
+/// Whether the response may be a list or begin with one.
+pub(super) fn may_list<B>(request: &Request<B>) -> bool {
     let streams = |query: &str| query.split('&').any(|pair| pair == "sendInitialEvents=true");
-    request.method() == Method::GET && (!lasts(request) || request.uri().query().is_some_and(streams))
+    request.method() == Method::GET
+        && (!is_long_running(request) || request.uri().query().is_some_and(streams))
 }
 
-/// Whether it changes nothing, so that it may be sent again without knowing what became of it.
-pub(super) fn reads<B>(request: &Request<B>) -> bool {
-    matches!(*request.method(), Method::GET | Method::HEAD) && !request.headers().contains_key(UPGRADE)
+/// Whether the request changes nothing, so that it can be retried safely.
+///
+/// The method is not enough: exec, attach, port-forward and proxy run commands or carry other requests, also with GET.
+/// An upgraded connection carries anything.
+pub(crate) fn reads<B>(request: &Request<B>) -> bool {
+    // A server decodes the path before it parses it.
+    let path = percent_decode_str(request.uri().path()).decode_utf8_lossy();
+    matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+        && !request.headers().contains_key(UPGRADE)
+        && !is_channel(&parts(&path))
 }
 
-/// Whether a refusal for now is an answer that whoever asks waits for: an eviction is refused while a budget is used up.
-pub(super) fn wants_refusals<B>(request: &Request<B>) -> bool {
+/// Whether a 429 is a regular response for the caller: an eviction is rejected while it would violate a disruption
+/// budget.
+pub(super) fn expects_rejections<B>(request: &Request<B>) -> bool {
     request.uri().path().ends_with("/eviction")
 }
 
@@ -70,15 +106,73 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_begins_with_a_list_only_if_it_asks_for_one() {
-        assert!(lists(&get("/api/v1/pods")));
-        assert!(lists(&get("/api/v1/pods?watch=true&sendInitialEvents=true")));
-        assert!(!lists(&get("/api/v1/pods?watch=true")));
-        assert!(!lists(&Request::post("/api/v1/pods").body(()).unwrap()));
+    fn a_watch_begins_with_a_list_only_if_requested() {
+        assert!(may_list(&get("/api/v1/pods")));
+        assert!(may_list(&get("/api/v1/pods?watch=true&sendInitialEvents=true")));
+        assert!(!may_list(&get("/api/v1/pods?watch=true")));
+        assert!(!may_list(&Request::post("/api/v1/pods").body(()).unwrap()));
     }
 
     #[test]
-    fn watches_and_streams_last_and_other_requests_do_not() {
+    fn only_answers_with_one_object_are_limited() {
+        for target in [
+            "/api",
+            "/apis/apps/v1",
+            "/api/v1/namespaces/a",
+            "/api/v1/namespaces/a/pods/b",
+            "/api/v1/nodes/b/status",
+            "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+        ] {
+            assert!(is_for_object(&get(target)), "{target}");
+        }
+        for target in [
+            "/openapi/v2",
+            "/api/v1/pods",
+            "/api/v1/namespaces",
+            "/api/v1/namespaces/a/pods",
+            "/api/v1/namespaces/a/pods/b/log",
+            "/api/v1/namespaces/a/pods/b/proxy/metrics",
+            "/api/v1/pods?watch=true",
+        ] {
+            assert!(!is_for_object(&get(target)), "{target}");
+        }
+        assert!(is_for_object(&Request::post("/api/v1/namespaces/a/pods").body(()).unwrap()));
+        assert!(!is_for_object(&Request::delete("/api/v1/namespaces/a/pods").body(()).unwrap()));
+    }
+
+    #[test]
+    fn a_request_that_may_run_commands_is_no_read() {
+        for target in [
+            "/api/v1/namespaces/a/pods/b/exec?command=promote",
+            "/api/v1/namespaces/a/pods/b/attach",
+            "/api/v1/namespaces/a/pods/b/portforward?ports=80",
+            "/api/v1/namespaces/a/pods/b/proxy",
+            "/api/v1/namespaces/a/services/b:80/proxy/promote",
+            "/api/v1/nodes/b/proxy/run",
+            "/api/v1/namespaces/a/pods/b/%65xec",
+            "/api/v1/namespaces/a/pods/b%2Fexec",
+            "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachineinstances/b/portforward/22",
+        ] {
+            assert!(!reads(&get(target)), "{target}");
+            assert!(!reads(&Request::head(target).body(()).unwrap()), "{target}");
+        }
+        let upgrade = Request::get("/api/v1/anything").header("upgrade", "websocket");
+        assert!(!reads(&upgrade.body(()).unwrap()));
+        assert!(!reads(&Request::post("/api/v1/namespaces/a/pods").body(()).unwrap()));
+        for target in [
+            "/api/v1/namespaces/a/pods/b",
+            "/api/v1/namespaces/a/pods/exec",
+            "/api/v1/namespaces/a/pods/b/log?follow=true",
+            "/api/v1/namespaces/exec/pods/proxy/status",
+            "/api/v1/pods?watch=true",
+            "/version",
+        ] {
+            assert!(reads(&get(target)), "{target}");
+        }
+    }
+
+    #[test]
+    fn watches_and_streams_are_long_running() {
         for target in [
             "/api/v1/pods?watch=true",
             "/api/v1/pods?limit=5&watch=1",
@@ -90,7 +184,7 @@ mod tests {
             "/api/v1/nodes/b/proxy/",
             "/apis/subresources.kubevirt.io/v1/namespaces/a/virtualmachineinstances/b/portforward/22",
         ] {
-            assert!(lasts(&get(target)), "{target}");
+            assert!(is_long_running(&get(target)), "{target}");
         }
         for target in [
             "/api/v1/pods",
@@ -108,7 +202,7 @@ mod tests {
             "/apis/proxy/v1/things",
             "/proxy/exec/watch",
         ] {
-            assert!(!lasts(&get(target)), "{target}");
+            assert!(!is_long_running(&get(target)), "{target}");
         }
     }
 }

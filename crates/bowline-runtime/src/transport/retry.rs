@@ -1,4 +1,4 @@
-//! Sends a request again when that is safe, a few times.
+//! Retries requests a few times, if that is safe.
 
 use std::error::Error as StdError;
 use std::io;
@@ -16,33 +16,36 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use tower_service::Service;
 
-use super::request::{reads, wants_refusals};
+use super::request::{expects_rejections, reads};
 use crate::BoxError;
 use crate::metrics::RequestMetrics;
 
-/// The first pause after a broken connection; each further one is twice as long.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Delay after the first broken connection; it doubles each time.
+const INITIAL_DELAY: Duration = Duration::from_millis(50);
 
-/// Pauses are up to so much longer than they have to be, so that many clients do not come back at once.
+/// Jitter factor of delays, so that many clients do not retry at once.
 const JITTER: f64 = 0.2;
 
-/// A refusal is read to its end so that its connection can be used again, unless it is longer than this.
-const REFUSAL: usize = 64 * 1024;
+/// Maximum `Retry-After`. It also keeps sums of delays from overflowing.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
-/// How often and how long.
+/// Maximum bytes of a rejection that are read, so that its connection can be reused.
+const MAX_REJECTION: usize = 64 * 1024;
+
+/// Limits of retries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// How often a request is sent, the first time included.
-    pub(super) tries: u32,
-    /// How long all pauses of one request may be together.
-    pub(super) pauses: Duration,
+    /// Maximum attempts, including the first one.
+    pub(super) max_attempts: u32,
+    /// Maximum total delay of one request.
+    pub(super) max_delay: Duration,
 }
 
-/// A service that sends some requests again:
-/// - one that only reads, when the connection was closed before there was an answer;
-/// - any, when the server says that it is too busy and when to come again: it did nothing then.
+/// A service that retries some requests:
+/// - a read whose connection was closed before a response;
+/// - any request that the server rejected as too busy with a `Retry-After`: it had no effect.
 ///
-/// The last answer or error is what the caller gets. Dropping the future ends it all.
+/// The caller gets the last response or error. Dropping the future ends the retries.
 #[derive(Clone)]
 pub(super) struct Retry<S> {
     inner: S,
@@ -72,7 +75,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The one that was found to be ready is the one to be called.
+        // Call the instance that is ready, not its clone.
         let another = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, another);
         Box::pin(send(inner, request, self.limits, self.counts.clone(), self.clock.clone()))
@@ -91,13 +94,13 @@ where
     B: http_body::Body<Data = Bytes>,
 {
     let mut next = Some(request);
-    let mut pauses = Duration::ZERO;
-    let mut tried = 0;
+    let mut total_delay = Duration::ZERO;
+    let mut attempts = 0;
     loop {
         let request = next.take().expect("there is a copy of a request that is sent again");
-        tried += 1;
-        next = if tried < limits.tries { copy(&request) } else { None };
-        let (reads, wants_refusals) = (reads(&request), wants_refusals(&request));
+        attempts += 1;
+        next = if attempts < limits.max_attempts { copy(&request) } else { None };
+        let (reads, expects_rejections) = (reads(&request), expects_rejections(&request));
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let answer = inner.call(request).await;
         let code = answer.as_ref().map_or(0, |response| response.status().as_u16());
@@ -105,42 +108,44 @@ where
             counts.sent(code, &method);
         }
         let pause = match &answer {
-            Ok(response) if !wants_refusals => asked_pause(response),
-            Err(error) if reads && is_broken(&**error) => Some(PAUSE * 2_u32.pow(tried.min(8) - 1)),
+            Ok(response) if !expects_rejections => retry_after(response),
+            Err(error) if reads && is_broken(&**error) => {
+                Some(INITIAL_DELAY * 2_u32.pow(attempts.min(8) - 1))
+            }
             _ => None,
         };
         let Some(pause) = pause.map(|pause| clock.rng().jitter(pause, JITTER)) else { return answer };
-        if next.is_none() || pauses + pause > limits.pauses {
+        if next.is_none() || total_delay.saturating_add(pause) > limits.max_delay {
             return answer;
         }
-        // One pause is nothing special. Who waits for longer should be able to see what for.
-        if tried > 1 {
-            tracing::info!(%method, path, code, tried, ?pause, waited = ?pauses, "a request is sent again after a pause");
+        // A single retry is normal; a longer wait should be visible.
+        if attempts > 1 {
+            tracing::info!(%method, path, code, attempts, ?pause, waited = ?total_delay, "request will be retried");
         } else {
-            tracing::debug!(%method, path, code, ?pause, "a request is sent again after a pause");
+            tracing::debug!(%method, path, code, ?pause, "request will be retried");
         }
         if let Some(counts) = &counts {
             counts.retried(code, &method);
         }
         if let Ok(response) = answer {
-            read_refusal(response.into_body()).await;
+            read_rejection(response.into_body()).await;
         }
-        pauses += pause;
+        total_delay += pause;
         clock.sleep(pause).await;
         std::future::poll_fn(|cx| inner.poll_ready(cx)).await?;
     }
 }
 
-/// How long the server asks to wait, if it did nothing but to say so.
-fn asked_pause<B>(response: &Response<B>) -> Option<Duration> {
+/// The server's `Retry-After`, if the request had no effect; at most [`MAX_RETRY_AFTER`].
+fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     if !matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
         return None;
     }
     let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 
-/// Whether a connection was closed before there was an answer.
+/// Whether a connection was closed before a response.
 fn is_broken(error: &(dyn StdError + 'static)) -> bool {
     let mut source = Some(error);
     while let Some(error) = source {
@@ -163,7 +168,7 @@ fn is_broken(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// The same request once more; none if its body can be read only once.
+/// A copy of the request; `None` if its body can be read only once.
 fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();
@@ -174,10 +179,10 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
     Some(copy)
 }
 
-async fn read_refusal<B: http_body::Body<Data = Bytes>>(body: B) {
+async fn read_rejection<B: http_body::Body<Data = Bytes>>(body: B) {
     let mut body = pin!(body);
     let mut read = 0;
-    while read < REFUSAL
+    while read < MAX_REJECTION
         && let Some(Ok(frame)) = body.frame().await
     {
         read += frame.data_ref().map_or(0, Bytes::len);

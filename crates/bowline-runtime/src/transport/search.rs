@@ -1,4 +1,4 @@
-//! Where the configuration of a cluster is looked for, and which part of it is meant.
+//! Finds the configuration of a cluster.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,12 +10,12 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use super::TransportError;
 
-/// Looks for the configuration that a program is meant to use, as Go's tools do. The first of these that is there is it:
-/// 1. the file that [`kubeconfig`](Self::kubeconfig) names,
-/// 2. the files in `$KUBECONFIG`, of which some may be missing,
-/// 3. that of the pod it runs in, unless a [`context`](Self::context) is asked for, which only files have,
+/// Finds the configuration of a program, like Go's tools. The first existing one counts:
+/// 1. the file of [`kubeconfig`](Self::kubeconfig),
+/// 2. the files in `$KUBECONFIG`; some of them may be missing,
+/// 3. that of the pod, unless a [`context`](Self::context) is set, which only files have,
 /// 4. `~/.kube/config`,
-/// 5. the address of a [`server`](Self::server) alone, without credentials.
+/// 5. only the address of a [`server`](Self::server), without credentials.
 ///
 /// ```no_run
 /// use bowline_runtime::transport::ConfigSearch;
@@ -30,69 +30,104 @@ pub struct ConfigSearch {
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
     server: Option<Uri>,
+    skips_pod: bool,
+}
+
+/// Origin of the configuration that a [`ConfigSearch`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigOrigin {
+    /// The context of this name in a kubeconfig.
+    Context(String),
+    /// The service account of the pod.
+    Pod,
+    /// The address of the [server](ConfigSearch::server) alone.
+    Server,
 }
 
 impl ConfigSearch {
-    /// Wherever it is, in its current context.
+    /// A search with the current context.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The file that it is in. Default: it is looked for.
+    /// The kubeconfig file. Default: the usual places.
     pub fn kubeconfig(mut self, path: impl Into<PathBuf>) -> Self {
         self.kubeconfig = Some(path.into());
         self
     }
 
-    /// The context of the kubeconfig. Default: its current one.
+    /// The context in the kubeconfig. Default: the current one.
     pub fn context(mut self, name: impl Into<String>) -> Self {
         self.context = Some(name.into());
         self
     }
 
-    /// The server's address, whatever the configuration says. Default: what it says.
+    /// The server's address. Default: that of the configuration.
     pub fn server(mut self, address: Uri) -> Self {
         self.server = Some(address);
         self
     }
 
-    /// Reads it. Nothing is sent.
-    ///
-    /// # Errors
-    /// [`TransportError`] when the first that is there cannot be used, or none is.
-    pub async fn find(&self) -> Result<Config, TransportError> {
-        self.find_in(&Surroundings::of_process()).await
+    /// Leaves out the configuration of the pod. Default: it counts.
+    pub fn without_pod(mut self) -> Self {
+        self.skips_pod = true;
+        self
     }
 
-    async fn find_in(&self, surroundings: &Surroundings) -> Result<Config, TransportError> {
-        let place = self.place(surroundings);
-        let kubeconfig = match &place {
-            Place::File(path) => Some(Kubeconfig::read_from(path)?),
-            Place::Files(paths) => read_those_there(paths)?,
-            Place::Pod => return Ok(self.at_server(Config::incluster()?)),
-            Place::Home(path) => read_those_there(std::slice::from_ref(path))?,
-            Place::Nowhere => None,
+    /// Reads the configuration. Sends nothing.
+    ///
+    /// # Errors
+    /// [`TransportError`] if the first existing configuration cannot be used, or if none exists.
+    pub async fn find(&self) -> Result<Config, TransportError> {
+        Ok(self.find_with_origin().await?.0)
+    }
+
+    /// As [`find`](Self::find), with the place where the configuration was found.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub async fn find_with_origin(&self) -> Result<(Config, ConfigOrigin), TransportError> {
+        self.find_in(&Environment::of_process()).await
+    }
+
+    async fn find_in(&self, environment: &Environment) -> Result<(Config, ConfigOrigin), TransportError> {
+        let location = self.location(environment);
+        let kubeconfig = match &location {
+            Location::File(path) => Some(Kubeconfig::read_from(path)?),
+            Location::Files(paths) => read_existing(paths)?,
+            Location::Pod => return Ok((self.at_server(Config::incluster()?), ConfigOrigin::Pod)),
+            Location::Home(path) => read_existing(std::slice::from_ref(path))?,
+            Location::Nowhere => None,
         };
         let none = TransportError::NoConfiguration { context: self.context.clone() };
         match (kubeconfig, &self.server) {
-            (Some(kubeconfig), _) => Ok(self.at_server(self.select(kubeconfig).await?)),
-            (None, Some(server)) if self.context.is_none() => Ok(Config::new(server.clone())),
-            (None, _) => match place {
-                // Somebody named files, so that it is worth to say which.
-                Place::Files(paths) => Err(Kubeconfig::read_from(&paths[0]).err().map_or(none, Into::into)),
+            (Some(kubeconfig), _) => {
+                let context = self.context.clone().or_else(|| kubeconfig.current_context.clone());
+                let origin = ConfigOrigin::Context(context.unwrap_or_default());
+                Ok((self.at_server(self.select(kubeconfig).await?), origin))
+            }
+            (None, Some(server)) if self.context.is_none() => {
+                Ok((Config::new(server.clone()), ConfigOrigin::Server))
+            }
+            (None, _) => match location {
+                // The user named these files: report which one is missing.
+                Location::Files(paths) => {
+                    Err(Kubeconfig::read_from(&paths[0]).err().map_or(none, Into::into))
+                }
                 _ => Err(none),
             },
         }
     }
 
-    fn place(&self, surroundings: &Surroundings) -> Place {
-        let files = || env::split_paths(&surroundings.kubeconfig).filter(|path| !path.as_os_str().is_empty());
-        match (&self.kubeconfig, &surroundings.home) {
-            (Some(path), _) => Place::File(path.clone()),
-            _ if files().next().is_some() => Place::Files(files().collect()),
-            _ if surroundings.is_pod && self.context.is_none() => Place::Pod,
-            (None, Some(home)) => Place::Home(home.join(".kube").join("config")),
-            (None, None) => Place::Nowhere,
+    fn location(&self, environment: &Environment) -> Location {
+        let files = || env::split_paths(&environment.kubeconfig).filter(|path| !path.as_os_str().is_empty());
+        match (&self.kubeconfig, &environment.home) {
+            (Some(path), _) => Location::File(path.clone()),
+            _ if files().next().is_some() => Location::Files(files().collect()),
+            _ if environment.is_pod && self.context.is_none() && !self.skips_pod => Location::Pod,
+            (None, Some(home)) => Location::Home(home.join(".kube").join("config")),
+            (None, None) => Location::Nowhere,
         }
     }
 
@@ -115,15 +150,15 @@ impl ConfigSearch {
     }
 }
 
-/// What a process has around it that says where a cluster is.
-struct Surroundings {
-    /// Paths, as in `$PATH`.
+/// The environment of a process.
+struct Environment {
+    /// Paths, separated as in `$PATH`.
     kubeconfig: OsString,
     is_pod: bool,
     home: Option<PathBuf>,
 }
 
-impl Surroundings {
+impl Environment {
     fn of_process() -> Self {
         let variable = |name| env::var_os(name).unwrap_or_default();
         Self {
@@ -134,9 +169,9 @@ impl Surroundings {
     }
 }
 
-/// Where the configuration is.
+/// Location of a configuration.
 #[derive(Debug, PartialEq)]
-enum Place {
+enum Location {
     File(PathBuf),
     Files(Vec<PathBuf>),
     Pod,
@@ -144,8 +179,8 @@ enum Place {
     Nowhere,
 }
 
-/// All files that there are, as one; none where there are none.
-fn read_those_there(paths: &[impl AsRef<Path>]) -> Result<Option<Kubeconfig>, KubeconfigError> {
+/// Merges all existing files; `None` if none exists.
+fn read_existing(paths: &[impl AsRef<Path>]) -> Result<Option<Kubeconfig>, KubeconfigError> {
     let mut merged = None::<Kubeconfig>;
     for path in paths {
         match Kubeconfig::read_from(path) {
@@ -161,8 +196,8 @@ fn read_those_there(paths: &[impl AsRef<Path>]) -> Result<Option<Kubeconfig>, Ku
 mod tests {
     use super::*;
 
-    fn surroundings(kubeconfig: &str, is_pod: bool, home: Option<&Path>) -> Surroundings {
-        Surroundings { kubeconfig: kubeconfig.into(), is_pod, home: home.map(Path::to_owned) }
+    fn environment(kubeconfig: &str, is_pod: bool, home: Option<&Path>) -> Environment {
+        Environment { kubeconfig: kubeconfig.into(), is_pod, home: home.map(Path::to_owned) }
     }
 
     fn kubeconfig(current: &str) -> String {
@@ -175,7 +210,7 @@ mod tests {
         format!("apiVersion: v1\nkind: Config\ncurrent-context: {current}\n{}", named(current))
     }
 
-    /// A file with a context of that name.
+    /// Writes a file with a context of that name.
     fn write(directory: &Path, name: &str) -> PathBuf {
         let path = directory.join(name);
         std::fs::create_dir_all(path.parent().expect("a directory")).expect("it can be made");
@@ -185,87 +220,100 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_comes_first_then_the_variable_then_the_pod_then_home() {
+    fn the_flag_precedes_the_variable_the_pod_and_home() {
         let home = Some(Path::new("/home/a"));
         let flag = ConfigSearch::new().kubeconfig("/flag");
-        let all = surroundings("/b::/c", true, home);
-        assert_eq!(flag.place(&all), Place::File("/flag".into()));
+        let all = environment("/b::/c", true, home);
+        assert_eq!(flag.location(&all), Location::File("/flag".into()));
         let usual = ConfigSearch::new();
-        assert_eq!(usual.place(&all), Place::Files(vec!["/b".into(), "/c".into()]));
-        assert_eq!(usual.place(&surroundings("", true, home)), Place::Pod);
-        assert_eq!(usual.place(&surroundings("", false, home)), Place::Home("/home/a/.kube/config".into()));
-        assert_eq!(usual.place(&surroundings("", false, None)), Place::Nowhere);
+        assert_eq!(usual.location(&all), Location::Files(vec!["/b".into(), "/c".into()]));
+        assert_eq!(usual.location(&environment("", true, home)), Location::Pod);
+        assert_eq!(
+            usual.location(&environment("", false, home)),
+            Location::Home("/home/a/.kube/config".into())
+        );
+        assert_eq!(usual.location(&environment("", false, None)), Location::Nowhere);
         let context = ConfigSearch::new().context("a");
         assert_eq!(
-            context.place(&surroundings("", true, home)),
-            Place::Home("/home/a/.kube/config".into()),
+            context.location(&environment("", true, home)),
+            Location::Home("/home/a/.kube/config".into()),
             "a pod has no contexts"
+        );
+        assert_eq!(
+            usual.without_pod().location(&environment("", true, home)),
+            Location::Home("/home/a/.kube/config".into())
         );
     }
 
     #[tokio::test]
-    async fn what_is_there_is_read() {
+    async fn existing_files_are_merged() {
         let directory = tempfile::tempdir().unwrap();
         let (one, two) = (write(directory.path(), "one"), write(directory.path(), "two"));
         write(directory.path(), ".kube/config");
         let variable = env::join_paths([&directory.path().join("missing"), &one, &two]).unwrap();
-        let around = surroundings(variable.to_str().unwrap(), false, Some(directory.path()));
+        let around = environment(variable.to_str().unwrap(), false, Some(directory.path()));
 
-        let found = ConfigSearch::new().find_in(&around).await.unwrap();
-        assert_eq!(found.cluster_url, "https://one:6443/", "the first that there is says which is current");
-        let found = ConfigSearch::new().context("two").find_in(&around).await.unwrap();
+        let (found, origin) = ConfigSearch::new().find_in(&around).await.unwrap();
+        assert_eq!(
+            found.cluster_url, "https://one:6443/",
+            "the first existing file sets the current context"
+        );
+        assert_eq!(origin, ConfigOrigin::Context("one".to_owned()));
+        let (found, origin) = ConfigSearch::new().context("two").find_in(&around).await.unwrap();
         assert_eq!((found.cluster_url.host(), &*found.default_namespace), (Some("two"), "of-two"));
-        let found = ConfigSearch::new().kubeconfig(two).find_in(&around).await.unwrap();
+        assert_eq!(origin, ConfigOrigin::Context("two".to_owned()));
+        let (found, _) = ConfigSearch::new().kubeconfig(two).find_in(&around).await.unwrap();
         assert_eq!(found.cluster_url.host(), Some("two"));
-        let found =
-            ConfigSearch::new().find_in(&surroundings("", false, Some(directory.path()))).await.unwrap();
+        let (found, _) =
+            ConfigSearch::new().find_in(&environment("", false, Some(directory.path()))).await.unwrap();
         assert_eq!(found.cluster_url.host(), Some("config"));
     }
 
     #[tokio::test]
-    async fn a_server_that_is_named_is_the_one_that_is_asked() {
+    async fn a_named_server_replaces_that_of_the_configuration() {
         let directory = tempfile::tempdir().unwrap();
         let one = write(directory.path(), "one");
-        let nowhere = surroundings("", false, Some(&directory.path().join("nobody")));
+        let nowhere = environment("", false, Some(&directory.path().join("missing-home")));
         let server = ConfigSearch::new().server(Uri::from_static("http://127.0.0.1:8080"));
 
-        let found = server.clone().kubeconfig(one).find_in(&nowhere).await.unwrap();
+        let (found, _) = server.clone().kubeconfig(one).find_in(&nowhere).await.unwrap();
         assert_eq!((found.cluster_url.host(), &*found.default_namespace), (Some("127.0.0.1"), "of-one"));
-        let found = server.find_in(&nowhere).await.unwrap();
+        let (found, origin) = server.find_in(&nowhere).await.unwrap();
+        assert_eq!(origin, ConfigOrigin::Server);
         assert_eq!(found.cluster_url.port_u16(), Some(8080), "nothing else is needed");
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_named() {
+    async fn missing_files_and_contexts_are_named() {
         let directory = tempfile::tempdir().unwrap();
         let one = write(directory.path(), "one");
-        let nowhere = surroundings("", false, Some(&directory.path().join("nobody")));
-        let told_in = async |search: ConfigSearch, around: &Surroundings| {
+        let nowhere = environment("", false, Some(&directory.path().join("missing-home")));
+        let error_in = async |search: ConfigSearch, around: &Environment| {
             let error = crate::Error::from(search.find_in(around).await.unwrap_err());
             error.to_string().replace(directory.path().to_str().unwrap(), "DIR")
         };
-        let told = async |search: ConfigSearch| told_in(search, &nowhere).await;
+        let error_of = async |search: ConfigSearch| error_in(search, &nowhere).await;
         let lost = directory.path().join("lost");
         assert_eq!(
-            told_in(ConfigSearch::new(), &surroundings(lost.to_str().unwrap(), true, None)).await,
+            error_in(ConfigSearch::new(), &environment(lost.to_str().unwrap(), true, None)).await,
             "cannot use the kubeconfig; see --kubeconfig and $KUBECONFIG: failed to read kubeconfig from '\"DIR/lost\"': \
              No such file or directory (os error 2)"
         );
         assert_eq!(
-            told(ConfigSearch::new()).await,
+            error_of(ConfigSearch::new()).await,
             "there is no configuration of a cluster: set --kubeconfig or $KUBECONFIG, or write ~/.kube/config"
         );
         assert_eq!(
-            told(ConfigSearch::new().kubeconfig(directory.path().join("missing"))).await,
+            error_of(ConfigSearch::new().kubeconfig(directory.path().join("missing"))).await,
             "cannot use the kubeconfig; see --kubeconfig and $KUBECONFIG: failed to read kubeconfig from \
              '\"DIR/missing\"': No such file or directory (os error 2)"
         );
         assert_eq!(
-            told(ConfigSearch::new().kubeconfig(one).context("two")).await,
+            error_of(ConfigSearch::new().kubeconfig(one).context("two")).await,
             r#"the kubeconfig has no context "two"; it has: one"#
         );
         assert_eq!(
-            told(ConfigSearch::new().context("two").server(Uri::from_static("http://a"))).await,
+            error_of(ConfigSearch::new().context("two").server(Uri::from_static("http://a"))).await,
             r#"there is no kubeconfig that could have a context "two": set --kubeconfig or $KUBECONFIG, or write ~/.kube/config"#
         );
     }

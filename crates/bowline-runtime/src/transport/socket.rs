@@ -1,4 +1,4 @@
-//! A TCP connection that is read in large pieces, and is left alone while much is coming.
+//! A TCP connection that is read in large chunks, with pauses during long lists.
 
 use std::io::{self, Read as _};
 use std::mem;
@@ -12,75 +12,75 @@ use bowline_clock::{Clock, Sleep, poll_cooperate};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The first read is into a buffer of this size, which is kept while nothing comes: a larger one is given back.
-const SMALL: usize = 8 * 1024;
+/// Size of the first read buffer, which is kept while idle; a larger one is freed.
+const MIN_BUFFER: usize = 8 * 1024;
 
-/// A read that is as long as its buffer makes the next buffer longer, up to this. Giving back 64 KB or more makes the
-/// allocator of the GNU C library merge all it has.
-const LARGE: usize = 56 * 1024;
+/// Maximum buffer size. Full reads double the buffer up to this. Freeing 64 KB or more makes glibc's allocator merge
+/// its free memory.
+const MAX_BUFFER: usize = 56 * 1024;
 
-/// So much of one answer must have been read before its socket may be left alone.
-const LONG: usize = 256 * 1024;
+/// Bytes of a response after which reading may pause.
+const LONG_LIST: usize = 256 * 1024;
 
-/// Less than this at once is little.
-const BURST: usize = 64 * 1024;
+/// Bytes since the last pause below which a list counts as calm.
+const MIN_BURST: usize = 64 * 1024;
 
-/// When more than this comes while it is left alone, that was too long.
-const TOO_MUCH: usize = 1024 * 1024;
+/// Bytes during a pause above which the pause is shortened.
+const MAX_PER_PAUSE: usize = 1024 * 1024;
 
-/// A list that had little to tell so often, after the longest pause, is over: what follows are events, which must not wait. Not
-/// too soon: a busy server pauses in the middle of a list, and the rest of it would be read record by record.
-const OVER: u8 = 8;
+/// Number of calm pauses of maximum length after which a list is considered complete: later data are events, which must
+/// not wait. Large enough for a busy server that pauses within a list.
+const MAX_CALM_PAUSES: u8 = 8;
 
-const SHORTEST: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_millis(16);
+const MIN_PAUSE: Duration = Duration::from_millis(1);
+const MAX_PAUSE: Duration = Duration::from_millis(16);
 
-/// A connection below TLS.
+/// A TCP stream below TLS.
 ///
-/// A server sends a long list in thousands of small records. Reading them one by one costs a system call for each, and
-/// being told of each by the system costs more than that. So it reads what there is, up to [`LARGE`], into a buffer of
-/// its own, of which a large one is given back when nothing comes; and when there is much to come, it takes its socket away from the
-/// runtime's list of those to be told of, and looks again after some milliseconds. Only while it may be a list that is
-/// read, and until that pauses by itself: events are read as they come.
+/// A server sends a long list in thousands of small records. Each costs a system call to read, and even more for the
+/// wake-up. So the socket reads as much as is available, up to [`MAX_BUFFER`], into its own buffer; a large buffer is freed
+/// when there is no data. During a long list it deregisters from the runtime's reactor and polls every few
+/// milliseconds. This applies only while the response may be a list, and until the list calms down: events are read
+/// without delay.
 pub(super) struct Socket {
     stream: Stream,
     buffer: Vec<u8>,
-    /// The part of the buffer that nobody has read.
+    /// Unread range of the buffer.
     unread: (usize, usize),
-    /// What was read since something was written: of one answer.
+    /// Bytes read since the last write, that is, of one response.
     received: usize,
-    /// What was read since there was nothing to read.
+    /// Bytes read since the last time without data.
     burst: usize,
-    /// A read got less than it could have taken, so that there is no more for now.
+    /// Whether the last read was shorter than the buffer, so that there is no more data.
     is_drained: bool,
-    /// How long to leave it alone.
+    /// Duration of the next pause.
     pause: Duration,
-    nap: Option<Nap>,
-    /// Whether what is read may be a list.
-    may_rest: Arc<AtomicBool>,
-    /// How often in a row there was little after the longest pause.
-    calm: u8,
+    read_pause: Option<ReadPause>,
+    /// Whether the response may be a list.
+    may_be_list: Arc<AtomicBool>,
+    /// Calm pauses of maximum length in a row.
+    calm_pauses: u8,
     clock: Clock,
 }
 
-/// While it is left alone.
-struct Nap {
+/// A pause of reading.
+struct ReadPause {
     sleep: Sleep,
-    /// Whoever wants to read. When the nap ends early, nobody else would tell them.
+    /// The waiting reader, to be woken if the pause ends early.
     reader: Option<Waker>,
 }
 
 enum Stream {
-    /// The runtime is told when there is something to read.
+    /// Registered with the runtime's reactor.
     Attached(TcpStream),
-    /// It is read without anybody being told.
+    /// Polled without the reactor.
     Detached(std::net::TcpStream),
     Lost,
 }
 
 impl Socket {
-    /// `may_rest` says whether what is being answered may be a list.
-    pub(super) fn new(stream: TcpStream, may_rest: Arc<AtomicBool>, clock: Clock) -> Self {
+    /// `may_be_list`: true while the response may be a list.
+    pub(super) fn new(stream: TcpStream, may_be_list: Arc<AtomicBool>, clock: Clock) -> Self {
         Self {
             stream: Stream::Attached(stream),
             buffer: Vec::new(),
@@ -88,26 +88,26 @@ impl Socket {
             received: 0,
             burst: 0,
             is_drained: false,
-            pause: SHORTEST,
-            nap: None,
-            may_rest,
-            calm: 0,
+            pause: MIN_PAUSE,
+            read_pause: None,
+            may_be_list,
+            calm_pauses: 0,
             clock,
         }
     }
 
-    /// Sees to it that there is something to read; there is not only at the end.
+    /// Waits until there is unread data; there is none only at the end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             if self.unread.0 < self.unread.1 {
                 return Poll::Ready(Ok(()));
             }
-            if let Some(nap) = &mut self.nap {
-                if Pin::new(&mut nap.sleep).poll(cx).is_pending() {
-                    nap.reader = Some(cx.waker().clone());
+            if let Some(read_pause) = &mut self.read_pause {
+                if Pin::new(&mut read_pause.sleep).poll(cx).is_pending() {
+                    read_pause.reader = Some(cx.waker().clone());
                     return Poll::Pending;
                 }
-                self.nap = None;
+                self.read_pause = None;
                 self.is_drained = false;
             }
             match self.poll_receive(cx) {
@@ -118,11 +118,11 @@ impl Socket {
                     self.burst += read;
                     return Poll::Ready(Ok(()));
                 }
-                Poll::Pending if self.is_long_list() => self.rest()?,
+                Poll::Pending if self.is_long_list() => self.pause_reading()?,
                 Poll::Pending => {
                     self.burst = 0;
-                    // Most attempts find nothing, and to make a buffer for each costs more than to keep a small one.
-                    if self.buffer.len() > SMALL {
+                    // Most polls find no data, so keeping a small buffer is cheaper than allocating one each time.
+                    if self.buffer.len() > MIN_BUFFER {
                         self.buffer = Vec::new();
                     }
                     if !self.attach()? {
@@ -133,27 +133,27 @@ impl Socket {
         }
     }
 
-    /// Whether a list is being read of which more is to come, as far as can be told.
+    /// Whether this is probably a list with more data to come.
     fn is_long_list(&mut self) -> bool {
-        if self.received < LONG || !self.may_rest.load(Ordering::Relaxed) {
+        if self.received < LONG_LIST || !self.may_be_list.load(Ordering::Relaxed) {
             return false;
         }
-        if self.burst >= BURST {
-            self.calm = 0;
-        } else if self.pause == LONGEST {
-            self.calm += 1;
+        if self.burst >= MIN_BURST {
+            self.calm_pauses = 0;
+        } else if self.pause == MAX_PAUSE {
+            self.calm_pauses += 1;
         }
-        if self.calm == OVER {
-            self.may_rest.store(false, Ordering::Relaxed);
-            self.calm = 0;
+        if self.calm_pauses == MAX_CALM_PAUSES {
+            self.may_be_list.store(false, Ordering::Relaxed);
+            self.calm_pauses = 0;
         }
-        self.may_rest.load(Ordering::Relaxed)
+        self.may_be_list.load(Ordering::Relaxed)
     }
 
-    /// Reads from the socket what it has. Pending does not mean that anybody will be woken, unless it is attached.
+    /// Reads available data. `Pending` does not imply a wake-up, unless the socket is registered.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.unread.1 == self.buffer.len() && self.buffer.len() < LARGE {
-            self.buffer = vec![0; (self.buffer.len() * 2).clamp(SMALL, LARGE)];
+        if self.unread.1 == self.buffer.len() && self.buffer.len() < MAX_BUFFER {
+            self.buffer = vec![0; (self.buffer.len() * 2).clamp(MIN_BUFFER, MAX_BUFFER)];
         }
         self.unread = (0, 0);
         match &mut self.stream {
@@ -172,7 +172,7 @@ impl Socket {
                         read => break read,
                     }
                 };
-                progress.made();
+                progress.made_progress();
                 self.is_drained = read.as_ref().is_ok_and(|&read| 0 < read && read < self.buffer.len());
                 Poll::Ready(read)
             }
@@ -180,23 +180,23 @@ impl Socket {
         }
     }
 
-    /// Leaves the socket alone for a while.
-    fn rest(&mut self) -> io::Result<()> {
+    /// Pauses reading.
+    fn pause_reading(&mut self) -> io::Result<()> {
         if let Stream::Attached(_) = self.stream
             && let Stream::Attached(stream) = mem::replace(&mut self.stream, Stream::Lost)
         {
             self.stream = Stream::Detached(stream.into_std()?);
-        } else if self.burst > TOO_MUCH {
-            self.pause = (self.pause / 2).max(SHORTEST);
-        } else if self.burst < TOO_MUCH / 4 {
-            self.pause = (self.pause * 2).min(LONGEST);
+        } else if self.burst > MAX_PER_PAUSE {
+            self.pause = (self.pause / 2).max(MIN_PAUSE);
+        } else if self.burst < MAX_PER_PAUSE / 4 {
+            self.pause = (self.pause * 2).min(MAX_PAUSE);
         }
         self.burst = 0;
-        self.nap = Some(Nap { sleep: self.clock.sleep(self.pause), reader: None });
+        self.read_pause = Some(ReadPause { sleep: self.clock.sleep(self.pause), reader: None });
         Ok(())
     }
 
-    /// Has the runtime be told of the socket again. Whether that is a change.
+    /// Registers the socket with the runtime again. Returns whether it was deregistered.
     fn attach(&mut self) -> io::Result<bool> {
         if !matches!(self.stream, Stream::Detached(_)) {
             return Ok(false);
@@ -208,14 +208,14 @@ impl Socket {
         Ok(true)
     }
 
-    /// The stream to write to. Whatever is written begins another answer.
+    /// The stream for writing. A write begins the next response.
     fn writing(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        let nap = self.nap.take();
+        let read_pause = self.read_pause.take();
         self.received = 0;
-        self.calm = 0;
+        self.calm_pauses = 0;
         self.attach()?;
-        // Another task may be the one that reads: of a stream that was upgraded, often.
-        if let Some(reader) = nap.and_then(|nap| nap.reader) {
+        // The reader may be another task, for example after an upgrade.
+        if let Some(reader) = read_pause.and_then(|read_pause| read_pause.reader) {
             reader.wake();
         }
         match &mut self.stream {
@@ -225,7 +225,7 @@ impl Socket {
     }
 }
 
-/// After a failure to move a socket between the runtime and this.
+/// Error after a failed registration or deregistration.
 fn lost() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the connection was lost before")
 }
@@ -262,7 +262,7 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // TCP holds nothing back here: the socket is told not to.
+        // No data is held back: TCP_NODELAY is set.
         Poll::Ready(Ok(()))
     }
 
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_reads_is_woken_when_another_writes_while_the_socket_is_left_alone() {
+    async fn a_write_during_a_pause_wakes_the_reader() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut peer, _) = listener.accept().await.unwrap();
@@ -299,11 +299,11 @@ mod tests {
         let reader = Arc::new(Woken::default());
         let waker = Waker::from(reader.clone());
         let mut reads = Context::from_waker(&waker);
-        // Much is coming, and is read as it comes.
+        // Data arrives and is read without a pause.
         let mut turns = 0;
-        while socket.nap.is_none() {
+        while socket.read_pause.is_none() {
             turns += 1;
-            assert!(turns < 1000, "it was never left alone");
+            assert!(turns < 1000, "reading never paused");
             peer.write_all(&vec![7; 64 * 1024]).await.unwrap();
             while let Poll::Ready(read) = Pin::new(&mut socket).poll_fill_buf(&mut reads) {
                 let amount = read.unwrap().len();
@@ -314,9 +314,9 @@ mod tests {
         assert!(Pin::new(&mut socket).poll_fill_buf(&mut reads).is_pending());
         let before = reader.0.load(Ordering::SeqCst);
         let mut writes = Context::from_waker(Waker::noop());
-        // Not ready: the runtime has yet to hear of the socket again.
+        // Pending: the runtime has not polled the socket yet.
         let _written = Pin::new(&mut socket).poll_write(&mut writes, b"x");
         assert_eq!(reader.0.load(Ordering::SeqCst), before + 1);
-        assert!(socket.nap.is_none());
+        assert!(socket.read_pause.is_none());
     }
 }

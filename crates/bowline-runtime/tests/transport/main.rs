@@ -1,11 +1,11 @@
-//! The transport against servers on sockets: what is sent again and what is not, how long it waits, and that what is read
-//! is what was sent.
+//! The transport against servers on sockets: retries, timeouts, and intact responses.
 
+mod credentials;
 mod fence;
 mod limits;
 mod plane;
 mod proxy;
-mod route;
+mod request_service;
 mod server;
 
 use std::time::Duration;
@@ -39,12 +39,12 @@ fn ok() -> Act {
     Act::Say(answer("200 OK", "", "fine"))
 }
 
-fn busy(seconds: u32) -> Act {
+fn busy(seconds: u64) -> Act {
     Act::Say(answer("429 Too Many Requests", &format!("retry-after: {seconds}\r\n"), "busy"))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_is_sent_again_when_the_connection_broke_before_the_answer() {
+async fn a_read_is_retried_after_a_broken_connection() {
     let server = Server::start([Act::Close, Act::Close, ok()]).await;
     let response = get(&server.client(), "/api/v1/pods").await.unwrap();
     assert_eq!(text(response).await, "fine");
@@ -52,8 +52,16 @@ async fn a_read_is_sent_again_when_the_connection_broke_before_the_answer() {
     assert_eq!(server.lines(), [(1, line.clone()), (2, line.clone()), (3, line)]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_endless_retry_after_does_not_panic() {
+    let server = Server::start([busy(1), busy(u64::MAX), ok()]).await;
+    let response = get(&server.client(), "/api/v1/pods").await.unwrap();
+    assert_eq!(response.status(), 429, "the caller gets the refusal");
+    assert_eq!(server.lines().len(), 2);
+}
+
 #[tokio::test]
-async fn who_asks_for_another_protocol_gets_the_connection() {
+async fn an_upgrade_gets_the_connection() {
     let head = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n";
     let server = Server::start([Act::Say(format!("{head}hello")), ok()]).await;
     let client = server.client();
@@ -64,20 +72,20 @@ async fn who_asks_for_another_protocol_gets_the_connection() {
     let mut bytes = [0; 5];
     upgraded.read_exact(&mut bytes).await.unwrap();
     assert_eq!(&bytes, b"hello");
-    // It is nobody else's.
+    // It is not reused for other requests.
     assert_eq!(text(get(&client, "/b").await.unwrap()).await, "fine");
     assert_eq!(server.lines()[1].0, 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_is_not_sent_for_ever() {
+async fn reads_have_a_maximum_of_attempts() {
     let server = Server::start([]).await;
     get(&server.client(), "/api/v1/pods").await.unwrap_err();
     assert_eq!(server.lines().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_sent_once_when_the_connection_broke() {
+async fn a_write_is_not_retried_after_a_broken_connection() {
     for request in [Request::post("/a"), Request::put("/a"), Request::patch("/a"), Request::delete("/a")] {
         let server = Server::start([Act::Close, ok()]).await;
         send(&server.client(), request).await.unwrap_err();
@@ -86,12 +94,12 @@ async fn a_write_is_sent_once_when_the_connection_broke() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_goes_over_a_new_connection_when_the_kept_one_was_closed() {
+async fn a_write_uses_a_new_connection_if_the_idle_one_was_closed() {
     let goodbye = Act::Goodbye(answer("200 OK", "", "fine"));
     let server = Server::start([goodbye, ok()]).await;
     let client = server.client();
     assert_eq!(text(get(&client, "/a").await.unwrap()).await, "fine");
-    // Not as long as connections are kept.
+    // Shorter than the idle limit of connections.
     while server.open() > 0 {
         server.clock().sleep(Duration::from_millis(1)).await;
     }
@@ -100,7 +108,7 @@ async fn a_write_goes_over_a_new_connection_when_the_kept_one_was_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_nobody_uses_is_closed_without_another_request() {
+async fn an_idle_connection_is_closed_without_another_request() {
     let server = Server::start([ok()]).await;
     let client = server.client();
     assert_eq!(text(get(&client, "/a").await.unwrap()).await, "fine");
@@ -111,7 +119,7 @@ async fn a_connection_that_nobody_uses_is_closed_without_another_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_used_again_when_an_answer_was_read() {
+async fn a_connection_is_reused_after_its_response_was_read() {
     let empty = || Act::Say(answer("200 OK", "", ""));
     let server = Server::start([ok(), empty(), ok(), ok()]).await;
     let client = server.client();
@@ -125,7 +133,7 @@ async fn a_connection_is_used_again_when_an_answer_was_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_asked_again_when_it_says_for_any_verb() {
+async fn retry_after_is_honored_for_any_verb() {
     let unavailable = Act::Say(answer("503 Service Unavailable", "retry-after: 2\r\n", ""));
     let server = Server::start([busy(1), unavailable, ok()]).await;
     let began = server.clock().now();
@@ -133,7 +141,7 @@ async fn a_busy_server_is_asked_again_when_it_says_for_any_verb() {
     let client = server.client_with(&TransportOptions::new(server.clock()).metrics(&metrics));
     let response = send(&client, Request::post("/a")).await.unwrap();
     assert_eq!(text(response).await, "fine");
-    let took = server.clock().now().since(began);
+    let took = server.clock().now().duration_since(began);
     assert!((3.0..3.7).contains(&took.as_secs_f64()), "{took:?}");
     let counted = metrics.encode();
     let line = |code: u16| format!("rest_client_request_retries_total{{code=\"{code}\",host=\"127.0.0.1:");
@@ -146,12 +154,12 @@ async fn a_busy_server_is_asked_again_when_it_says_for_any_verb() {
         });
         assert_eq!(sent.map(|(_, count)| count), Some("1"), "{counted}");
     }
-    // A refusal is read to its end.
+    // The rejection is read to its end.
     assert!(server.lines().iter().all(|(connection, _)| *connection == 1), "{:?}", server.lines());
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_refusal_is_the_answer() {
+async fn the_last_rejection_is_returned() {
     let server = Server::start((0..9).map(|_| busy(1))).await;
     let response = get(&server.client(), "/a").await.unwrap();
     assert_eq!((response.status().as_u16(), text(response).await), (429, "busy".to_owned()));
@@ -162,13 +170,13 @@ async fn the_last_refusal_is_the_answer() {
     assert_eq!(server.lines().len(), 1);
 
     let server = Server::start([busy(1), ok()]).await;
-    let once = server.client_with(&TransportOptions::new(server.clock()).tries(1));
+    let once = server.client_with(&TransportOptions::new(server.clock()).max_attempts(1));
     assert_eq!(get(&once, "/a").await.unwrap().status(), 429);
     assert_eq!(server.lines().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_did_not_ask_for_is_not_sent_again() {
+async fn a_rejection_without_retry_after_is_not_retried() {
     let server = Server::start([Act::Say(answer("409 Conflict", "retry-after: 1\r\n", ""))]).await;
     assert_eq!(send(&server.client(), Request::put("/a")).await.unwrap().status(), 409);
     let server = Server::start([Act::Say(answer("503 Service Unavailable", "", ""))]).await;
@@ -179,15 +187,15 @@ async fn what_the_server_did_not_ask_for_is_not_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_is_given_up_and_told_of() {
+async fn a_request_without_a_response_times_out_with_an_error() {
     let hour = Duration::from_secs(3600);
     let server = Server::start([Act::Tell(vec![(hour, answer("200 OK", "", "late"))])]).await;
     let began = server.clock().now();
     let error = send(&server.client(), Request::post("/a?x=secret")).await.unwrap_err();
-    assert_eq!(server.clock().now().since(began).as_secs(), 75);
+    assert_eq!(server.clock().now().duration_since(began).as_secs(), 75);
     let kube::Error::Service(error) = error else { panic!("{error}") };
-    assert!(matches!(error.downcast_ref(), Some(RequestError::Silent { .. })));
-    assert_eq!(error.to_string(), "POST /a: no answer within 75s");
+    assert!(matches!(error.downcast_ref(), Some(RequestError::Timeout { .. })));
+    assert_eq!(error.to_string(), "POST /a: no response within 75s");
     assert_eq!(server.lines().len(), 1);
 
     let half = vec![(Duration::ZERO, CHUNKED.to_owned() + &chunk("half")), (hour, chunk("late"))];
@@ -197,7 +205,7 @@ async fn a_silent_server_is_given_up_and_told_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_answer_is_read_to_its_end_as_long_as_something_comes() {
+async fn a_slow_response_is_read_to_its_end_while_data_arrives() {
     let mut pieces = vec![(Duration::ZERO, CHUNKED.to_owned())];
     pieces.extend((0..5).map(|_| (Duration::from_secs(60), chunk("x"))));
     pieces.push((Duration::from_secs(60), chunk("")));
@@ -217,7 +225,7 @@ async fn a_watch_may_be_silent_for_any_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_answer_is_an_error_and_not_its_end() {
+async fn a_truncated_response_is_an_error() {
     let server =
         Server::start([Act::Tell(vec![(Duration::ZERO, CHUNKED.to_owned() + &chunk("half"))])]).await;
     let client = server.client();
@@ -229,7 +237,7 @@ async fn a_broken_answer_is_an_error_and_not_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_say_who_sends_them_and_that_nothing_is_to_be_compressed() {
+async fn requests_have_a_user_agent_and_disable_compression() {
     let server = Server::start([ok()]).await;
     get(&server.client(), "/a").await.unwrap();
     let asked = server.asked.lock().unwrap()[0].1.clone();
@@ -240,7 +248,7 @@ async fn requests_say_who_sends_them_and_that_nothing_is_to_be_compressed() {
 }
 
 #[tokio::test]
-async fn a_long_answer_in_small_pieces_comes_as_it_was_sent() {
+async fn a_long_response_in_small_chunks_arrives_intact() {
     let line = |number: usize| format!("{number:08} {}\n", "x".repeat(number % 3000));
     let pieces = (0..4000).map(|number| (Duration::ZERO, chunk(&line(number))));
     let pieces = std::iter::once((Duration::ZERO, CHUNKED.to_owned())).chain(pieces);

@@ -38,7 +38,7 @@ async fn objects_are_written_listed_and_watched_over_tls() {
     assert!(listed.items.iter().all(|map| map.data.as_ref().unwrap()["text"].len() == 300_000));
     let again = maps.create(&PostParams::default(), &listed.items[0]).await;
     assert!(again.is_err());
-    // Writes and lists share a connection, the watch has its own.
+    // Writes and lists share a connection; the watch has its own.
     assert_eq!(serving.connections(), 2);
     let is_object = |event: &WatchEvent<ConfigMap>| future::ready(!matches!(event, WatchEvent::Bookmark(_)));
     let seen: Vec<_> = events.try_filter(is_object).take(3).try_collect().await.unwrap();

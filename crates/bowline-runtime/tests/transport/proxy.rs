@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::server::Server;
 use super::{get, ok, text};
 
-/// Connects to whatever it is asked for, once for each connection; gives its address and what it was asked.
+/// A proxy that accepts one CONNECT per connection. Returns its address and the requests.
 async fn proxy(scope: &Scope, answer: &'static str) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -23,7 +23,7 @@ async fn proxy(scope: &Scope, answer: &'static str) -> (String, Arc<Mutex<Vec<St
             }
             let head = String::from_utf8(head).expect("it is text");
             let target = head.split(' ').nth(1).expect("a request has a target").to_owned();
-            log.lock().expect("nobody panicked").push(head);
+            log.lock().expect("the lock is not poisoned").push(head);
             stream.write_all(answer.as_bytes()).await.expect("it is read");
             if answer.starts_with("HTTP/1.1 200") {
                 let mut server = TcpStream::connect(target).await.expect("it listens");
@@ -35,7 +35,7 @@ async fn proxy(scope: &Scope, answer: &'static str) -> (String, Arc<Mutex<Vec<St
 }
 
 #[tokio::test]
-async fn requests_go_through_the_proxy_that_the_kubeconfig_names() {
+async fn requests_use_the_proxy_of_the_kubeconfig() {
     let server = Server::start([ok(), ok()]).await;
     let scope = Clock::real().scope("proxy");
     let (address, asked) = proxy(&scope, "HTTP/1.1 200 Connection established\r\n\r\n").await;
@@ -53,7 +53,7 @@ async fn requests_go_through_the_proxy_that_the_kubeconfig_names() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_told_of_by_its_name() {
+async fn a_proxy_that_rejects_is_named_in_the_error() {
     let server = Server::start([ok()]).await;
     let scope = Clock::real().scope("proxy");
     let (address, _) = proxy(&scope, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n").await;
@@ -61,7 +61,7 @@ async fn a_proxy_that_refuses_is_told_of_by_its_name() {
     config.proxy_url = Some(format!("http://user:secret@{address}").parse().unwrap());
     let client = transport::client(&config, &TransportOptions::new(server.clock())).unwrap();
     let kube::Error::Service(error) = get(&client, "/a").await.unwrap_err() else { panic!("another error") };
-    let told = error.to_string();
-    assert!(told.ends_with(&format!("through http://{address}")) && !told.contains("secret"), "{told}");
+    let text = error.to_string();
+    assert!(text.ends_with(&format!("through http://{address}")) && !text.contains("secret"), "{text}");
     assert_eq!(server.lines(), []);
 }

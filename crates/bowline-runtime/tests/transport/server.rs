@@ -1,4 +1,4 @@
-//! A server on a socket that says what a test tells it to.
+//! A server on a socket with scripted responses.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,19 +10,21 @@ use kube::{Client, Config};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server does when it has read a request.
+/// An action of the server after it has read a request.
 pub(crate) enum Act {
-    /// Says something, and waits for the next request.
+    /// Sends a text, then waits for the next request.
     Say(String),
-    /// Says each of these after a while.
+    /// Sends each text after a delay.
     Tell(Vec<(Duration, String)>),
-    /// Says something, then closes the connection.
+    /// Sends a text, then closes the connection.
     Goodbye(String),
+    /// Sends a text, then echoes all input.
+    Echo(String),
     /// Closes the connection.
     Close,
 }
 
-/// What was asked, and over which connection.
+/// The requests, with the numbers of their connections.
 pub(crate) type Asked = Arc<Mutex<Vec<(usize, String)>>>;
 
 pub(crate) struct Server {
@@ -33,7 +35,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Does one thing for each request, in this order.
+    /// Starts a server with one action per request, in this order.
     pub(crate) async fn start(acts: impl IntoIterator<Item = Act>) -> Self {
         let clock = Clock::real();
         let scope = clock.scope("server");
@@ -73,14 +75,14 @@ impl Server {
         Config::new(format!("http://{}", self.address).parse().expect("it is a URL"))
     }
 
-    /// How many connections there are.
+    /// Number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.scope.running() - 1
     }
 
     /// The first line of each request, with the number of its connection.
     pub(crate) fn lines(&self) -> Vec<(usize, String)> {
-        let asked = self.asked.lock().expect("nobody panicked");
+        let asked = self.asked.lock().expect("the lock is not poisoned");
         let line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         asked.iter().map(|(connection, text)| (*connection, line(text))).collect()
     }
@@ -94,8 +96,8 @@ async fn serve(
     clock: Clock,
 ) {
     while let Some(request) = read_request(&mut stream).await {
-        asked.lock().expect("nobody panicked").push((number, request));
-        let act = acts.lock().expect("nobody panicked").pop_front();
+        asked.lock().expect("the lock is not poisoned").push((number, request));
+        let act = acts.lock().expect("the lock is not poisoned").pop_front();
         match act {
             Some(Act::Say(text)) => {
                 if stream.write_all(text.as_bytes()).await.is_err() {
@@ -112,6 +114,12 @@ async fn serve(
             }
             Some(Act::Goodbye(text)) => {
                 stream.write_all(text.as_bytes()).await.ok();
+                return;
+            }
+            Some(Act::Echo(text)) => {
+                stream.write_all(text.as_bytes()).await.ok();
+                let (mut reader, mut writer) = stream.split();
+                tokio::io::copy(&mut reader, &mut writer).await.ok();
                 return;
             }
             Some(Act::Close) | None => return,
@@ -135,12 +143,12 @@ async fn read_request(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// An answer as it is on the wire.
+/// A response on the wire.
 pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{body}", body.len())
 }
 
-/// A piece of an answer whose length is not told beforehand.
+/// A chunk of a chunked response.
 pub(crate) fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }

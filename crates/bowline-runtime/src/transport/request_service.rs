@@ -1,4 +1,4 @@
-//! How requests get to a server.
+//! The service that sends requests to a server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use kube::client::Body;
 use super::Transport;
 use crate::BoxError;
 
-/// How requests get to an API server: through any [`kube::Client`], or over a [`Transport`].
+/// Sends requests to an API server: through any [`kube::Client`], or over a [`Transport`].
 ///
-/// Either is what clients, clusters and managers are made of: `Cluster::new(&spawner, kube)` or `Cluster::new(&spawner,
-/// &transport)`. Over a transport the way is shorter. A [`kube::Client`] has a queue in front of it and a task that empties
-/// it, so that each request waits for that task to run, and for another thread to wake up if it comes to that.
+/// Clients, clusters and managers are built on either: `Cluster::new(&spawner, kube)` or `Cluster::new(&spawner,
+/// &transport)`. A transport is faster: a [`kube::Client`] has a queue and a task that empties it, so that each request
+/// waits for that task, and possibly for another thread to wake.
 ///
 /// # Panics
-/// Made of a [`Transport`], outside of a tokio runtime.
+/// Panics outside a tokio runtime when created from a [`Transport`].
 #[derive(Clone)]
-pub struct Route {
+pub struct RequestService {
     kube: kube::Client,
     direct: Option<Direct>,
 }
 
-/// What an answer says behind its head.
+/// The body of a response.
 pub(crate) type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// An answer that is waited for.
+/// A pending response.
 pub(super) type Answering = BoxFuture<'static, Result<Response<AnswerBody>, BoxError>>;
 
 /// Sends a request, without a queue.
 pub(super) type Direct = Arc<dyn Fn(Request<Body>) -> Answering + Send + Sync>;
 
-impl Route {
-    /// A client, and the way over what it was made of.
+impl RequestService {
+    /// A service with a client, and with a direct path that avoids the client's queue.
     pub(super) fn new(kube: kube::Client, direct: Direct) -> Self {
         Self { kube, direct: Some(direct) }
     }
 
-    /// A client that takes the same way, behind its queue.
+    /// A client with the same settings, behind its queue.
     #[must_use]
-    pub fn kube(&self) -> &kube::Client {
+    pub fn kube_client(&self) -> &kube::Client {
         &self.kube
     }
 
-    /// Sends a request. The error may be kube's, if something on the way is.
+    /// Sends a request. The error may be a [`kube::Error`].
     pub(crate) fn send(&self, request: Request<Body>) -> Answering {
         if let Some(direct) = &self.direct {
             return direct(request);
@@ -60,20 +60,20 @@ impl Route {
     }
 }
 
-impl From<kube::Client> for Route {
+impl From<kube::Client> for RequestService {
     fn from(kube: kube::Client) -> Self {
         Self { kube, direct: None }
     }
 }
 
-impl From<&Transport> for Route {
+impl From<&Transport> for RequestService {
     fn from(transport: &Transport) -> Self {
         transport.route(None)
     }
 }
 
-impl fmt::Debug for Route {
+impl fmt::Debug for RequestService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Route").field("is_direct", &self.direct.is_some()).finish_non_exhaustive()
+        f.debug_struct("RequestService").field("is_direct", &self.direct.is_some()).finish_non_exhaustive()
     }
 }

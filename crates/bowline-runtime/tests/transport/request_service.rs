@@ -1,10 +1,10 @@
-//! A client of operators straight over a transport: it does what one through a kube client does.
+//! Operator clients directly on a transport behave like those on a kube client.
 
 use std::time::Duration;
 
 use bowline_cache::{ListQuery, ObjectKey};
 use bowline_runtime::leader_election::FenceClosed;
-use bowline_runtime::transport::{RequestError, Route, Transport, TransportOptions};
+use bowline_runtime::transport::{RequestError, RequestService, Transport, TransportOptions};
 use bowline_runtime::{Client, ClientError};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -13,7 +13,7 @@ use super::fence::candidate;
 use super::server::{Act, Server, answer, chunk};
 use super::{CHUNKED, busy};
 
-fn client(server: &Server, route: impl Into<Route>) -> Client {
+fn client(server: &Server, route: impl Into<RequestService>) -> Client {
     Client::builder(route).clock(server.clock().clone()).build()
 }
 
@@ -37,7 +37,7 @@ fn found() -> Act {
     Act::Say(answer("200 OK", "", &object.to_string()))
 }
 
-/// What is at the bottom of an error.
+/// The root cause of an error.
 fn cause<E: std::error::Error + 'static>(error: &ClientError) -> Option<&E> {
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
@@ -72,14 +72,14 @@ async fn reads_and_writes_share_the_connections_of_the_transport() {
     assert_eq!(client.update(&map()).await.unwrap(), map());
     assert!(client.find::<ConfigMap>(&key()).await.unwrap().is_none());
     assert_eq!(client.list::<ConfigMap>(&ListQuery::new()).await.unwrap().len(), 1);
-    // The kube client at hand takes the same way.
-    let maps = kube::Api::<ConfigMap>::namespaced(client.kube().clone(), "default");
+    // The kube client uses the same transport.
+    let maps = kube::Api::<ConfigMap>::namespaced(client.kube_client().clone(), "default");
     assert_eq!(maps.get("a").await.unwrap(), map());
     assert!(server.lines().iter().all(|(connection, _)| *connection == 1), "{:?}", server.lines());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_safe_to_send_again_is() {
+async fn safe_requests_are_retried() {
     let server = Server::start([Act::Close, found(), busy(1), found(), Act::Close]).await;
     let client = direct(&server);
     client.get::<ConfigMap>(&key()).await.unwrap();
@@ -90,12 +90,13 @@ async fn what_is_safe_to_send_again_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_server_is_given_up() {
+async fn a_request_without_a_response_times_out() {
     let server = Server::start([Act::Tell(vec![(Duration::from_secs(600), String::new())])]).await;
-    let options = TransportOptions::new(server.clock()).response_timeout(Duration::from_secs(5)).tries(1);
+    let options =
+        TransportOptions::new(server.clock()).response_timeout(Duration::from_secs(5)).max_attempts(1);
     let transport = Transport::new(&server.config(), &options).unwrap();
     let error = client(&server, &transport).get::<ConfigMap>(&key()).await.unwrap_err();
-    assert!(matches!(cause(&error), Some(RequestError::Silent { .. })), "{error:?}");
+    assert!(matches!(cause(&error), Some(RequestError::Timeout { .. })), "{error:?}");
 }
 
 #[tokio::test]

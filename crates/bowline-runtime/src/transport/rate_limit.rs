@@ -1,29 +1,29 @@
-//! How many requests are sent in a second.
+//! Limits the rate of requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bowline_clock::Clock;
-use bowline_workqueue::{Bucket, RateLimiter as _};
+use bowline_workqueue::{RateLimiter as _, TokenBucket};
 use futures::future::{BoxFuture, Either};
 use http::{Request, Response};
 use kube::client::Body;
 use tower_service::Service;
 
-/// How quickly a transport sends. All its clients have it in common.
+/// The rate limit of a transport, shared by its clients.
 #[derive(Clone)]
-pub(super) struct Pace {
-    bucket: Arc<Mutex<Bucket>>,
+pub(super) struct RateLimit {
+    bucket: Arc<Mutex<TokenBucket>>,
     clock: Clock,
 }
 
-impl Pace {
-    pub(super) fn new(bucket: Bucket, clock: Clock) -> Self {
+impl RateLimit {
+    pub(super) fn new(bucket: TokenBucket, clock: Clock) -> Self {
         Self { bucket: Arc::new(Mutex::new(bucket)), clock }
     }
 
-    /// Until it is this request's turn.
-    async fn turn(self) {
+    /// Waits for a token of the bucket.
+    async fn wait(self) {
         let now = self.clock.now();
         let wait = self.bucket.lock().unwrap_or_else(PoisonError::into_inner).when(&(), now);
         if !wait.is_zero() {
@@ -32,20 +32,20 @@ impl Pace {
     }
 }
 
-/// A service that sends no more quickly than its pace, if it has one.
+/// A service with an optional rate limit.
 #[derive(Clone)]
-pub(super) struct Paced<S> {
+pub(super) struct RateLimited<S> {
     inner: S,
-    pace: Option<Pace>,
+    rate_limit: Option<RateLimit>,
 }
 
-impl<S> Paced<S> {
-    pub(super) fn new(inner: S, pace: Option<Pace>) -> Self {
-        Self { inner, pace }
+impl<S> RateLimited<S> {
+    pub(super) fn new(inner: S, rate_limit: Option<RateLimit>) -> Self {
+        Self { inner, rate_limit }
     }
 }
 
-impl<S, B> Service<Request<Body>> for Paced<S>
+impl<S, B> Service<Request<Body>> for RateLimited<S>
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
@@ -59,12 +59,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Some(pace) = self.pace.clone() else { return Either::Left(self.inner.call(request)) };
-        // The one that is ready is the one to be called.
+        let Some(rate_limit) = self.rate_limit.clone() else { return Either::Left(self.inner.call(request)) };
+        // Call the instance that is ready, not its clone.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         Either::Right(Box::pin(async move {
-            pace.turn().await;
+            rate_limit.wait().await;
             inner.call(request).await
         }))
     }
