@@ -1,9 +1,10 @@
-//! Server-side apply: an object is sent with the fields that its owner has an opinion about, and the server merges them.
+//! Server-side apply of one object.
 
 use std::fmt;
 use std::future::IntoFuture;
 
-use bowline_cache::{Form, object_key, without_managed_fields};
+use bowline_cache::internal::without_managed_fields;
+use bowline_cache::{Representation, object_key};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Method;
@@ -11,63 +12,51 @@ use kube::Resource;
 use serde::Serialize;
 
 use super::error::{ClientError, Verb};
-use super::kind_client::{KindClient, Task};
-use super::read_your_writes::Sent;
+use super::kind_client::KindClient;
 use super::request::Request;
+use super::write_answers::Sent;
 
-/// A server-side apply of one object: done when it is awaited. The answer is the object as the server has it.
+/// A server-side apply of one object: sent when it is awaited. Returns the object as the server stored it.
 ///
-/// It needs a [field owner](super::Client::field_owner): the fields that are sent are its from now on, and those that it
-/// sent before and does not send now go.
+/// It needs a [field owner](super::Client::field_owner), which then owns the fields that are sent. Fields that it sent before
+/// and does not send now are removed.
 #[must_use = "nothing is applied until it is awaited"]
 pub struct Apply<'a, K> {
     client: KindClient<K>,
     object: &'a K,
-    subresource: Option<&'a str>,
-    is_forced: bool,
+    force: bool,
 }
 
-impl<'a, K: Resource + Serialize + Send + Sync + 'static> Apply<'a, K> {
-    pub(super) fn new(client: KindClient<K>, object: &'a K, subresource: Option<&'a str>) -> Self {
-        Self { client, object, subresource, is_forced: false }
-    }
-
-    /// Takes fields over from their owners. Without this, a field that somebody else owns and that differs is a conflict.
+impl<K: Resource + Serialize + Send + Sync + 'static> Apply<'_, K> {
+    /// Takes over fields that have another owner. Default: such a field with another value is a conflict
+    /// ([`is_field_conflict`](ClientError::is_field_conflict)).
     pub fn force(mut self) -> Self {
-        self.is_forced = true;
+        self.force = true;
         self
     }
 
     async fn run(self) -> Result<K, ClientError> {
-        let Self { client, object, subresource, is_forced } = self;
+        let Self { client, object, force } = self;
         let key = client.place(Verb::Apply, &object_key(object))?;
-        let task = Task { verb: Verb::Apply, key: Some(&key), subresource };
-        if client.client.options.field_owner.is_none() {
-            let problem = "a server-side apply needs an owner of the fields: use `Client::field_owner`";
-            return Err(client.invalid(task, problem));
-        }
-        if client.kind().form() == Form::Metadata {
+        let task = client.task(Verb::Apply, Some(&key));
+        client.check_field_owner(task)?;
+        if client.kind().form() == Representation::Metadata {
             let problem = "an object cannot be applied by its metadata alone: use a patch";
             return Err(client.invalid(task, problem));
         }
         let body = client.encode(object).map_err(|error| {
             client.invalid(task, format!("the object cannot be written as JSON: {error}"))
         })?;
-        // A server refuses an object that says who owns its fields, as one that was read does.
+        // A server refuses managed fields, which an object that was read has.
         let body = Bytes::copy_from_slice(without_managed_fields(&body, &mut Vec::new()));
-        let mut address = client.address(&key, subresource);
+        let mut address = client.address(&key, task.subresource);
         address.put_options(&client.client.options, true);
-        if is_forced {
+        if force {
             address.put("force", "true");
         }
-        let request = Request {
-            method: Method::PATCH,
-            address,
-            accept: client.accept(),
-            content_type: "application/apply-patch+yaml",
-            body,
-        };
-        let applied = client.write(task, request).await;
+        let request = Request::new(Method::PATCH, address, client.accept());
+        let request = request.body("application/apply-patch+yaml", body);
+        let applied = client.write(task, &key, request).await;
         if let Err(error) = &applied {
             let meta = object.meta();
             let sent = Sent { uid: meta.uid.as_deref(), version: meta.resource_version.as_deref() };
@@ -78,9 +67,13 @@ impl<'a, K: Resource + Serialize + Send + Sync + 'static> Apply<'a, K> {
 }
 
 impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
-    /// Applies an object on the server. Options are set on what this returns, which is then awaited.
+    /// Applies an object on the server. Options are set on the returned value, which is then awaited.
+    ///
+    /// # Errors
+    /// When the client has no [field owner](super::Client::field_owner), another owner has a field with another value, or the
+    /// server refuses the object.
     pub fn apply<'a>(&self, object: &'a K) -> Apply<'a, K> {
-        Apply::new(self.clone(), object, None)
+        Apply { client: self.clone(), object, force: false }
     }
 }
 
@@ -97,7 +90,7 @@ impl<K> fmt::Debug for Apply<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Apply")
             .field("client", &self.client)
-            .field("force", &self.is_forced)
+            .field("force", &self.force)
             .finish_non_exhaustive()
     }
 }

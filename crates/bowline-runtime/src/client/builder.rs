@@ -1,4 +1,4 @@
-//! How a client is put together.
+//! Options of a client.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,16 +13,16 @@ use super::binding::Bindings;
 use super::options::Options;
 use super::request::Warning;
 use super::{Client, FieldValidation, Object, Shared, WarningHook};
-use crate::transport::Route;
+use crate::transport::RequestService;
 use crate::{RestMapper, Scheme};
 
-/// How long a read from the cache waits for a write, by default.
+/// Default time that a read from the cache waits for a write.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Puts a client together.
+/// Options of a [`Client`]. From [`Client::builder`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
-    route: Route,
+    route: RequestService,
     cache: Option<InformerCache>,
     clock: Clock,
     scheme: Scheme,
@@ -34,7 +34,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    pub(super) fn new(route: Route) -> Self {
+    pub(super) fn new(route: RequestService) -> Self {
         Self {
             route,
             cache: None,
@@ -48,78 +48,79 @@ impl ClientBuilder {
         }
     }
 
-    /// Where declared kinds are read from. All reads are live, by default.
+    /// The cache for reads of declared kinds. Default: none, all reads are live.
     pub fn cache(mut self, cache: InformerCache) -> Self {
         self.cache = Some(cache);
         self
     }
 
-    /// By which it waits. The real one, by default.
+    /// The clock of waits and timeouts. Default: real time.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Which types kinds have. None, by default: it is needed only by who starts from a kind.
+    /// The types of kinds. Default: none. Only [`Client::kind`] needs them.
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = scheme;
         self
     }
 
-    /// Knows where objects are served. By default the API server is asked, when it is needed.
+    /// The resources of kinds. Default: discovery from the API server, on first use.
     pub fn mapper(mut self, mapper: Arc<dyn RestMapper>) -> Self {
         self.mapper = Some(mapper);
         self
     }
 
-    /// A kind is never read from the cache, in whichever form, also if a controller watches it.
+    /// Never reads a kind from the cache, in any representation, also if a controller watches it. Default: declared kinds are
+    /// cached.
     pub fn uncached<K: Object>(mut self) -> Self {
         self.live.insert((K::group(&()).into_owned(), K::kind(&()).into_owned()));
         self
     }
 
-    /// As [`uncached`](Self::uncached), of a kind that only its name is known of.
+    /// As [`uncached`](Self::uncached), for a kind without a type.
     pub fn uncached_kind(mut self, kind: &GroupKind) -> Self {
         self.live.insert((kind.group.clone(), kind.kind.clone()));
         self
     }
 
-    /// How long after a write a read from the cache waits for the informer to have it; then it asks the server. 5 s, by
-    /// default. If zero, it asks the server at once.
-    pub fn barrier_deadline(mut self, deadline: Duration) -> Self {
+    /// Time that a read from the cache waits for a write to arrive there. Then it asks the server; with zero at once. Default:
+    /// 5 s.
+    pub fn read_your_writes_timeout(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Is told each time what the server warns of. It is logged in any case, once for each kind of object.
+    /// Calls a function with each warning of the server. Default: none. Each warning is also logged once per kind.
     pub fn on_warning(mut self, hook: impl Fn(&Warning) + Send + Sync + 'static) -> Self {
         self.on_warning = Some(Arc::new(hook));
         self
     }
 
-    /// Writes are checked by the server, and not stored.
+    /// The server validates writes and does not store them. Default: it stores them.
     pub fn dry_run(mut self) -> Self {
         self.options.dry_run = true;
         self
     }
 
-    /// By this name it owns the fields that it writes. None, by default: the server takes the client's user agent.
+    /// Owner of the fields that it writes. Default: none; the server takes the user agent.
     pub fn field_owner(mut self, name: impl Into<String>) -> Self {
         self.options.field_owner = Some(name.into().into());
         self
     }
 
-    /// What the server does about fields that it does not know. It warns, by default.
+    /// Handling of unknown and duplicate fields. Default: the server warns.
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
         self.options.field_validation = Some(validation);
         self
     }
 
-    /// Puts it together.
+    /// Builds the client. Sends no request.
     #[must_use]
     pub fn build(self) -> Client {
         let mapper = self.mapper.unwrap_or_else(|| {
-            Arc::new(crate::DiscoveryMapper::new(self.route.kube().clone(), self.clock.clone()))
+            Arc::new(crate::DiscoveryMapper::new(self.route.kube_client().clone(), self.clock.clone()))
         });
         let bindings = Bindings::new(self.live, self.deadline, self.cache.clone());
         Client {

@@ -1,4 +1,4 @@
-//! Deletions: one object, or all that a query asks for.
+//! Deletions: of one object, or of all that a query selects.
 
 use std::future::IntoFuture;
 use std::time::Duration;
@@ -12,37 +12,39 @@ use kube::Resource;
 use serde::{Deserialize, Serialize};
 
 use super::error::{ClientError, Verb};
-use super::kind_client::{KindClient, Task, put_query};
-use super::read_your_writes::Sent;
+use super::kind_client::KindClient;
+use super::list::put_query;
 use super::request::{Address, Request};
+use super::write_answers::Sent;
 
-/// What becomes of the objects that a deleted one owns.
+/// Deletion of the objects that a deleted object owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[non_exhaustive]
 pub enum Propagation {
-    /// They go first; until then the object stays.
+    /// They are deleted first; until then the object stays.
     Foreground,
-    /// They go afterwards.
+    /// They are deleted after the object.
     Background,
     /// They stay, without an owner.
     Orphan,
 }
 
-/// The deletion of one object: done when it is awaited.
+/// The deletion of one object: sent when it is awaited.
 ///
-/// The answer is the object if the server keeps it for a while, because of a finalizer or a grace period; some servers send
-/// it in any case.
+/// Returns the object if the server keeps it for a while, because of a finalizer or a grace period. Some servers return it in
+/// all cases.
 #[must_use = "nothing is deleted until it is awaited"]
 pub struct Delete<K> {
     client: KindClient<K>,
     key: ObjectKey,
     options: Options,
-    /// A version in which informers are to have had it.
+    /// Version of the object in the cache, if informers select it.
     known: Option<u64>,
-    /// Whether it is this very object or nothing.
+    /// The deletion fails without a uid.
     needs_uid: bool,
 }
 
-/// The deletion of all objects that a query asks for: done when it is awaited.
+/// The deletion of all objects that a query selects: sent when it is awaited.
 #[must_use = "nothing is deleted until it is awaited"]
 pub struct DeleteAllOf<K> {
     client: KindClient<K>,
@@ -50,7 +52,7 @@ pub struct DeleteAllOf<K> {
     options: Options,
 }
 
-/// As the API has them.
+/// The API's `DeleteOptions`.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Options {
@@ -60,7 +62,7 @@ struct Options {
     propagation_policy: Option<Propagation>,
     #[serde(skip_serializing_if = "Preconditions::is_none")]
     preconditions: Preconditions,
-    /// A server does not look into the query of a deletion that has a body.
+    /// In the body as well, because a server ignores the query of a deletion that has a body.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     dry_run: &'static [&'static str],
 }
@@ -86,7 +88,7 @@ impl Options {
         Self { dry_run, ..Self::default() }
     }
 
-    /// As a body; none if there is nothing to say.
+    /// The request's body; empty if no option is set.
     fn body(&self) -> Bytes {
         if self.grace_period_seconds.is_none()
             && self.propagation_policy.is_none()
@@ -116,25 +118,25 @@ impl<K: Resource + Send + Sync + 'static> Delete<K> {
         delete
     }
 
-    /// What becomes of what it owns. As the server has it for the kind, by default.
+    /// Deletion of the objects that it owns. Default: the server's for the kind.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.options.propagation_policy = Some(propagation);
         self
     }
 
-    /// How long it may take to end, in whole seconds; at once, if zero. As the server has it for the kind, by default.
+    /// Time for the object to end, in whole seconds; zero deletes it at once. Default: the server's for the kind.
     pub fn grace_period(mut self, period: Duration) -> Self {
         self.options.grace_period_seconds = Some(period.as_secs());
         self
     }
 
-    /// Only if it has this uid; it is a conflict otherwise.
+    /// Deletes the object only if it has this uid; otherwise it is a conflict. Default: any uid.
     pub fn uid(mut self, uid: impl Into<String>) -> Self {
         self.options.preconditions.uid = Some(uid.into());
         self
     }
 
-    /// Only in this version; it is a conflict otherwise.
+    /// Deletes the object only in this version; otherwise it is a conflict. Default: any version.
     pub fn resource_version(mut self, version: impl Into<String>) -> Self {
         self.options.preconditions.resource_version = Some(version.into());
         self
@@ -143,7 +145,8 @@ impl<K: Resource + Send + Sync + 'static> Delete<K> {
     async fn run(self) -> Result<Option<K>, ClientError> {
         let Self { client, key, options, known, needs_uid } = self;
         let key = client.place(Verb::Delete, &key)?;
-        let task = Task { verb: Verb::Delete, key: Some(&key), subresource: None };
+        let task = client.task(Verb::Delete, Some(&key));
+        client.check_whole(task)?;
         if needs_uid && options.preconditions.uid.as_deref().is_none_or(str::is_empty) {
             let problem = "the object has no uid, so that another of its name might be deleted: read it first, or delete by key";
             return Err(client.invalid(task, problem));
@@ -151,7 +154,10 @@ impl<K: Resource + Send + Sync + 'static> Delete<K> {
         let mut address = client.address(&key, None);
         address.put_options(&client.client.options, false);
         let request = request(address, client.accept(), options.body());
-        let bytes = client.send_for_bytes(task, request).await.inspect_err(|error| {
+        let unfinished = client.begin_write(&key);
+        let deleted = client.send_for_bytes(task, request).await;
+        unfinished.finish();
+        let bytes = deleted.inspect_err(|error| {
             let Preconditions { uid, resource_version } = &options.preconditions;
             let sent = Sent { uid: uid.as_deref(), version: resource_version.as_deref() };
             client.note_failure(&key, sent, error);
@@ -178,13 +184,13 @@ impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
         Self { client, query, options }
     }
 
-    /// What becomes of what they own. As the server has it for the kind, by default.
+    /// Deletion of the objects that they own. Default: the server's for the kind.
     pub fn propagation(mut self, propagation: Propagation) -> Self {
         self.options.propagation_policy = Some(propagation);
         self
     }
 
-    /// How long they may take to end, in whole seconds; at once, if zero. As the server has it for the kind, by default.
+    /// Time for the objects to end, in whole seconds; zero deletes them at once. Default: the server's for the kind.
     pub fn grace_period(mut self, period: Duration) -> Self {
         self.options.grace_period_seconds = Some(period.as_secs());
         self
@@ -192,36 +198,43 @@ impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
 
     async fn run(self) -> Result<(), ClientError> {
         let Self { client, query, options } = self;
-        let task = Task { verb: Verb::DeleteAllOf, key: None, subresource: None };
+        let task = client.task(Verb::DeleteAllOf, None);
+        client.check_whole(task)?;
         let namespace = client.namespace_of_list(task, &query)?;
         if client.kind().is_namespaced() && namespace.is_none() {
-            return Err(
-                client.invalid(task, "a server deletes all objects of one namespace at once: name it")
-            );
+            return Err(client.invalid(
+                task,
+                "one request deletes objects of one namespace: name it with `ListQuery::in_namespace`",
+            ));
         }
-        if !query.indexes().is_empty() || query.max_objects().is_some() {
-            let problem = "a server knows no index and no limit: select by labels and fields";
-            return Err(client.invalid(task, problem));
-        }
+        client.check_selectors(task, &query)?;
         if query.label_selector().is_nothing() {
             return Ok(());
         }
         let mut address = Address::new(client.kind().resource(), namespace.as_deref(), None);
         put_query(&mut address, &query);
         address.put_options(&client.client.options, false);
-        let body = client.send(task, request(address, "application/json", options.body())).await?;
-        let bytes = body.collect().await.map_err(|error| client.lost(task, error))?.to_bytes();
-        client.note_ends(bytes);
+        let request = request(address, "application/json", options.body());
+        let target = ObjectKey::new(namespace.as_deref().unwrap_or_default(), "");
+        let unfinished = client.begin_write(&target);
+        let deleted = async {
+            let body = client.send(task, request).await?;
+            Ok(body.collect().await.map_err(|error| client.lost(task, error))?.to_bytes())
+        };
+        let deleted = deleted.await;
+        unfinished.finish();
+        let list = deleted.inspect_err(|error| client.note_failed_deletion(&target, error))?;
+        client.note_ends(&target, list);
         Ok(())
     }
 }
 
 fn request(address: Address, accept: &'static str, body: Bytes) -> Request {
     let content_type = if body.is_empty() { "" } else { "application/json" };
-    Request { method: Method::DELETE, address, accept, content_type, body }
+    Request::new(Method::DELETE, address, accept).body(content_type, body)
 }
 
-/// As much as is needed to tell a status from an object.
+/// The fields that distinguish a status from an object.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Why a client could not do what it was asked to, in words that name it.
+//! Errors of the client. Each names the operation and the object.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,31 +7,34 @@ use bowline_cache::{CacheError, ObjectKey};
 use kube::core::Status;
 
 use super::request::is_missing_object;
-use crate::error::{chain, describe};
+use crate::error::{chain, describe, has_status};
+use crate::finalizer::FinalizerError;
 use crate::leader_election::FenceClosed;
-use crate::{BoxError, Error, MapperError};
+use crate::transport::{CredentialsError, RequestError};
+use crate::{BoxError, EnsureError, Error, MapperError, UpdateStatusError};
 
-/// What a client was asked to do: printed as `update deployments.apps/v1 web/a (status)`.
+/// An operation of a client: printed as `update deployments.apps/v1 web/a (status)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Operation {
-    /// What was to be done.
+    /// The verb.
     pub verb: Verb,
-    /// With objects of which kind, as [`Kind`](bowline_cache::Kind) shows itself.
+    /// The kind of the objects, as [`Kind`](bowline_cache::Kind) prints it.
     pub kind: String,
-    /// With which one, if it is about one. The name is empty where the server was to make it.
+    /// The object, if it is about one. The name is empty if the server was to generate it.
     pub key: Option<ObjectKey>,
-    /// Through which subresource.
+    /// The subresource, if it is about one.
     pub subresource: Option<String>,
 }
 
-/// What can be done with objects.
+/// A verb of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "they are the verbs of the API")]
 pub enum Verb {
     Get,
     List,
+    Watch,
     Create,
     Update,
     Patch,
@@ -40,61 +43,62 @@ pub enum Verb {
     DeleteAllOf,
 }
 
-/// Why a client could not do what it was asked to.
+/// An error of a client.
 ///
-/// What the server said is kept whole, as its [`Status`].
+/// An error response is kept whole, as its [`Status`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The server said no, or the cache has no such object.
+    /// The server refused the request, or the cache has no such object.
     #[error("{operation}: {}", said(.status))]
     Status {
-        /// What was to be done.
+        /// The operation.
         operation: Box<Operation>,
-        /// What the server said.
+        /// The server's response.
+        #[source]
         status: Box<Status>,
     },
-    /// The server was not reached, or its answer did not come: of a write, it is not known whether it was done.
+    /// There was no connection to the server, or no response. The outcome of a write is unknown.
     #[error("{operation}: no answer from the API server: {}", describe(&**.source))]
     Transport {
-        /// What was to be done.
+        /// The operation.
         operation: Box<Operation>,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: BoxError,
     },
-    /// The server answered something that cannot be read, or the cache has it packed. A write was done.
-    #[error("{operation}: the answer cannot be read: {problem}")]
+    /// The response cannot be decoded, or the cache has the object packed. A write was done.
+    #[error("{operation}: cannot decode the response: {problem}")]
     Answer {
-        /// What was to be done.
+        /// The operation.
         operation: Box<Operation>,
-        /// What is wrong with it.
+        /// The decoder's error, without values.
         problem: String,
     },
-    /// The server was not asked, since this cannot be right.
+    /// The request cannot be valid, so that it was not sent.
     #[error("{operation}: {problem}")]
     Invalid {
-        /// What was to be done.
+        /// The operation.
         operation: Box<Operation>,
-        /// What is wrong, and what to do about it.
+        /// The mistake, and the remedy.
         problem: String,
     },
-    /// The cache cannot tell.
+    /// The cache cannot answer.
     #[error("{operation}: {source}")]
     Cache {
-        /// What was to be done.
+        /// The operation.
         operation: Box<Operation>,
-        /// Why it cannot.
+        /// The reason.
         #[source]
         source: Box<CacheError>,
     },
-    /// It is not known where objects of the kind are.
+    /// The resource of the kind is unknown.
     #[error(transparent)]
     Mapper(#[from] MapperError),
 }
 
 impl ClientError {
-    /// What the server said, if it said anything.
+    /// The server's response, if the error is one.
     #[must_use]
     pub fn status(&self) -> Option<&Status> {
         match self {
@@ -103,7 +107,7 @@ impl ClientError {
         }
     }
 
-    /// What was to be done.
+    /// The operation that failed.
     #[must_use]
     pub fn operation(&self) -> Option<&Operation> {
         match self {
@@ -116,57 +120,73 @@ impl ClientError {
         }
     }
 
-    /// The HTTP status that the server answered with.
+    /// The HTTP status of the response.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         self.status().map(|status| status.code)
     }
 
-    /// Whether there is no such object, or no such kind.
+    /// Whether the object or its kind does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.status().is_some_and(Status::is_not_found)
     }
 
-    /// Whether there is such an object already.
+    /// Whether the object to create exists already.
     #[must_use]
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(Status::is_already_exists)
     }
 
-    /// Whether the object was changed since it was read: it has to be read again.
+    /// Whether the object changed since it was read: read it again.
     #[must_use]
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(|status| status.is_conflict() && !status.is_already_exists())
     }
 
-    /// Whether fields that are applied belong to somebody else. It is a [conflict](Self::is_conflict) as well, and one that
-    /// reading again does not end: [force](crate::Apply::force) it, or leave the fields to their owner.
+    /// Whether applied fields have another owner. This is a [conflict](Self::is_conflict) as well, but reading again does not
+    /// resolve it: [force](crate::Apply::force) the apply, or leave the fields to their owner.
     #[must_use]
     pub fn is_field_conflict(&self) -> bool {
         self.status().is_some_and(is_about_fields)
     }
 
-    /// Whether there is no object of the name that was asked for. Not so if there is no such kind, or no such namespace.
+    /// Whether the named object does not exist. False if its kind or its namespace does not exist.
     #[must_use]
     pub fn is_missing_object(&self) -> bool {
         let Self::Status { operation, status } = self else { return false };
         operation.key.as_ref().is_some_and(|key| is_missing_object(status, key))
     }
 
-    /// Whether this is not allowed.
+    /// Whether the client lacks the right to do this.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         self.status().is_some_and(Status::is_forbidden)
     }
 
-    /// Whether the object is not valid.
+    /// Whether the server found the object invalid.
     #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.status().is_some_and(Status::is_invalid)
     }
 
-    /// Whether the very same may succeed later. Not so for a conflict: what is sent has to be another then.
+    /// Whether a resource version or a continue token is too old for the server (410): list or watch from the start.
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// Whether a disruption budget forbids an [eviction](crate::Client::evict) now. A later try may succeed. False for a 429
+    /// of a busy server.
+    #[must_use]
+    pub fn is_blocked_by_disruption_budget(&self) -> bool {
+        self.status().is_some_and(|status| {
+            let mut causes = status.details.iter().flat_map(|details| &details.causes);
+            status.code == 429 && causes.any(|cause| cause.reason == "DisruptionBudget")
+        })
+    }
+
+    /// Whether the same request may succeed later. False for a conflict, which needs another request.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -183,7 +203,17 @@ impl ClientError {
         }
     }
 
-    /// There is no such object, in the words of a server.
+    /// Whether it is certain that the request was not sent.
+    pub(super) fn is_unsent(&self) -> bool {
+        let Self::Transport { source, .. } = self else { return false };
+        chain(&**source).any(|error| {
+            let request = error.downcast_ref::<RequestError>();
+            let is_early = |error: &RequestError| !matches!(error, RequestError::Timeout { .. });
+            error.is::<CredentialsError>() || request.is_some_and(is_early)
+        })
+    }
+
+    /// The error of a missing object, with a server's text.
     pub(super) fn not_found(operation: Operation, resource: &kube::core::ApiResource) -> Self {
         let name = operation.key.as_ref().map(|key| key.name().to_owned()).unwrap_or_default();
         let group = if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
@@ -201,44 +231,52 @@ impl ClientError {
     }
 }
 
-/// An error in which a [`ClientError`] may be found: its own, or one that holds it as a source.
+/// An error that may be a conflict, for [`Client::retry_on_conflict`](crate::Client::retry_on_conflict).
 pub trait Conflict {
-    /// Whether it is, or was caused by, a conflict between writers that ends when the object is read again. That fields
-    /// [belong to somebody else](ClientError::is_field_conflict) is none.
+    /// Whether it is, or was caused by, a conflict that ends when the object is read again. False for a
+    /// [field conflict](ClientError::is_field_conflict).
     fn is_conflict(&self) -> bool;
 }
 
 impl Conflict for ClientError {
     fn is_conflict(&self) -> bool {
-        self.status().is_some_and(ends_when_read_again)
+        has_status(self, ends_when_read_again)
     }
 }
 
-impl Conflict for Error {
+impl Conflict for EnsureError {
     fn is_conflict(&self) -> bool {
-        self.find::<ClientError>().is_some_and(Conflict::is_conflict)
-            || self.find::<kube::Error>().is_some_and(Conflict::is_conflict)
+        has_status(self, ends_when_read_again)
+    }
+}
+
+impl Conflict for UpdateStatusError {
+    fn is_conflict(&self) -> bool {
+        has_status(self, ends_when_read_again)
+    }
+}
+
+impl Conflict for FinalizerError {
+    fn is_conflict(&self) -> bool {
+        has_status(self, ends_when_read_again)
     }
 }
 
 impl Conflict for kube::Error {
     fn is_conflict(&self) -> bool {
-        matches!(self, Self::Api(status) if ends_when_read_again(status))
+        has_status(self, ends_when_read_again)
+    }
+}
+
+impl Conflict for Error {
+    fn is_conflict(&self) -> bool {
+        has_status(self.as_std(), ends_when_read_again)
     }
 }
 
 impl Conflict for BoxError {
     fn is_conflict(&self) -> bool {
-        let mut source: Option<&(dyn StdError + 'static)> = Some(&**self);
-        while let Some(error) = source {
-            let is_conflict = error.downcast_ref::<ClientError>().is_some_and(Conflict::is_conflict)
-                || error.downcast_ref::<kube::Error>().is_some_and(Conflict::is_conflict);
-            if is_conflict {
-                return true;
-            }
-            source = error.source();
-        }
-        false
+        has_status(&**self, ends_when_read_again)
     }
 }
 
@@ -251,16 +289,16 @@ fn is_about_fields(status: &Status) -> bool {
     status.is_conflict() && causes.any(|cause| cause.reason == "FieldManagerConflict")
 }
 
-/// What may be taken for a success.
+/// Results in which an error may count as a success.
 pub trait IgnoreErrors<T> {
-    /// `None` instead of an error that says that there is [no such object](ClientError::is_missing_object). That there is no
-    /// such kind is an error still.
+    /// `None` instead of the error that the [object does not exist](ClientError::is_missing_object). A missing kind stays an
+    /// error.
     ///
     /// # Errors
     /// All others.
     fn ignore_not_found(self) -> Result<Option<T>, ClientError>;
 
-    /// `None` instead of an error that says that there is such an object already.
+    /// `None` instead of the error that the object exists already.
     ///
     /// # Errors
     /// All others.
@@ -307,6 +345,7 @@ impl fmt::Display for Verb {
         f.write_str(match self {
             Self::Get => "get",
             Self::List => "list",
+            Self::Watch => "watch",
             Self::Create => "create",
             Self::Update => "update",
             Self::Patch => "patch",
@@ -317,7 +356,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// What a server said. Its message names the object too, and stays as it is: people look for it.
+/// The text of a response. The server's message is not changed, because people search for it.
 fn said(status: &Status) -> String {
     let Status { message, reason, code, .. } = status;
     match (message.is_empty(), reason.is_empty()) {

@@ -1,42 +1,40 @@
-//! A client of one kind in one form. Owns the verbs; every other way to a verb leads here.
+//! The client of one kind in one representation. Owns the verbs of one object; lists and watches have files of their own.
 
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use bowline_cache::internal::redact_values;
 use bowline_cache::{
-    CacheError, DecodeError, Form, InformerCache, Kind, ListQuery, ListReader, ObjectKey, Packed,
-    SharedInformer, object_key, without_texts,
+    CacheError, DecodeError, InformerCache, Kind, ListQuery, ObjectKey, Packed, Representation,
+    SharedInformer,
 };
-use bowline_machinery::LabelSelector;
 use bytes::Bytes;
-use futures::StreamExt as _;
 use http::Method;
-use http_body_util::BodyExt as _;
 use kube::Resource;
 use kube::core::DynamicObject;
 use serde::Serialize;
 
 use super::Client;
-use super::binding::Binding;
+use super::binding::KindEntry;
 use super::delete::{Delete, DeleteAllOf};
 use super::error::{ClientError, Operation, Verb};
 use super::patch::Patch;
-use super::read_your_writes::{Read, Sent};
-use super::request::{Address, Failure, Request, is_missing_object, is_path_segment};
-use super::selection::Part;
+use super::request::{Address, Failure, Request, is_missing_object, is_path_segment, read_object};
+use super::write_answers::Sent;
 use crate::transport::AnswerBody;
 
-/// A client of one kind in one form: typed, dynamic, metadata only, or packed.
+/// A client of one kind in one representation: typed, dynamic, metadata only, or packed. From [`Client::typed`] or
+/// [`Client::for_kind`].
 ///
-/// Of the metadata alone, nothing can be created, updated or applied: patch it. Nor can a packed object: unpack it. A clone is
-/// the same client.
+/// Options such as [`dry_run`](Client::dry_run) are set on the [`Client`] before. Metadata alone and packed objects cannot be
+/// created, updated or applied: patch or unpack them. A clone is the same client.
 pub struct KindClient<K> {
     pub(super) client: Client,
-    pub(super) binding: Arc<Binding<K>>,
+    pub(super) binding: Arc<KindEntry<K>>,
 }
 
-/// What is to be done, before it has a name.
+/// An operation, borrowed: an [`Operation`] is made only for an error or a warning.
 #[derive(Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) verb: Verb,
@@ -45,7 +43,7 @@ pub(super) struct Task<'a> {
 }
 
 impl<K: Resource + Send + Sync + 'static> KindClient<K> {
-    /// What it is a client of.
+    /// The kind.
     #[must_use]
     pub fn kind(&self) -> &Kind<K> {
         &self.binding.kind
@@ -54,22 +52,25 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     /// One object.
     ///
     /// # Errors
-    /// When it is not there ([`ClientError::is_not_found`]) or cannot be read.
+    /// When it does not exist ([`ClientError::is_not_found`]) or cannot be read.
     pub async fn get(&self, key: &ObjectKey) -> Result<Arc<K>, ClientError> {
         let found = self.find(key).await?;
         found.ok_or_else(|| {
-            let operation = self.operation(Task { verb: Verb::Get, key: Some(key), subresource: None });
+            let operation = self.operation(self.task(Verb::Get, Some(key)));
             ClientError::not_found(operation, self.kind().resource())
         })
     }
 
-    /// One object, if it is there.
+    /// One object, or `None` if it does not exist.
     ///
     /// # Errors
     /// When it cannot be read, or the server does not know its kind.
     pub async fn find(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
         let key = self.place(Verb::Get, key)?;
-        let task = Task { verb: Verb::Get, key: Some(&key), subresource: None };
+        let task = self.task(Verb::Get, Some(&key));
+        if task.subresource.is_some() {
+            return self.find_live(task, &key).await;
+        }
         if let Some(cache) = self.client.cache_for(&self.binding) {
             let informer = self.readable(task, cache, key.namespace()).await?;
             return self.find_current(task, &informer, &key).await;
@@ -85,28 +86,35 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         self.find_live(task, &key).await
     }
 
-    /// The same as [`find`](Self::find), for who holds the informer of the kind in its form, in sync, and need not have it
-    /// looked up.
+    /// As [`find`](Self::find), for a caller that holds the synced informer of the kind in its representation.
     pub(crate) async fn find_in(
         &self,
         informer: &SharedInformer<K>,
         key: &ObjectKey,
     ) -> Result<Option<Arc<K>>, ClientError> {
         let task = Task { verb: Verb::Get, key: Some(key), subresource: None };
-        if self.client.cache_for(&self.binding).is_some() {
-            return self.find_current(task, informer, key).await;
+        let Some(cache) = self.client.cache_for(&self.binding) else {
+            return self.find_live(task, key).await;
+        };
+        let found = self.find_current(task, informer, key).await?;
+        // The object may exist in a namespace that is not cached.
+        if found.is_none()
+            && let Some(namespace) = key.namespace()
+            && !self.binding.selection.has(namespace)
+        {
+            cache.check_namespace(self.kind(), namespace).map_err(|error| self.uncached(task, error))?;
         }
-        self.find_live(task, key).await
+        Ok(found)
     }
 
-    /// The client of the same kind, packed, if that is how it is cached.
-    fn packed(&self) -> Option<(&InformerCache, KindClient<Packed>)> {
-        let (cache, binding) = self.client.packed_cache_for(&self.binding)?;
+    /// The client of the same kind, packed, if it is cached packed.
+    pub(super) fn packed(&self) -> Option<(&InformerCache, KindClient<Packed>)> {
+        let (cache, binding) = self.client.packed_cache_for(&self.binding.kind)?;
         Some((cache, KindClient { client: self.client.clone(), binding }))
     }
 
-    /// The informer to read from, when it is in sync.
-    async fn readable(
+    /// The informer to read from, once it is in sync.
+    pub(super) async fn readable(
         &self,
         task: Task<'_>,
         cache: &InformerCache,
@@ -115,47 +123,14 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         cache.readable(self.kind(), namespace).await.map_err(|error| self.uncached(task, error))
     }
 
-    /// An object that is cached packed. If it is not as its type has it, it is set aside.
-    fn unpack(&self, informer: &SharedInformer<Packed>, packed: &Packed) -> Result<Arc<K>, DecodeError> {
+    /// Decodes an object that is cached packed. An undecodable one is set aside.
+    pub(super) fn unpack(
+        &self,
+        informer: &SharedInformer<Packed>,
+        packed: &Packed,
+    ) -> Result<Arc<K>, DecodeError> {
         let unpacked = self.kind().unpack(packed);
         unpacked.map(Arc::new).inspect_err(|error| informer.put_aside(packed, &error.to_string()))
-    }
-
-    /// One object as an informer has it, or as it would have it if it were not behind a write.
-    async fn find_current(
-        &self,
-        task: Task<'_>,
-        informer: &SharedInformer<K>,
-        key: &ObjectKey,
-    ) -> Result<Option<Arc<K>>, ClientError> {
-        if self.is_current(informer, Read::One(key)).await {
-            return Ok(informer.indexer().get(key));
-        }
-        if self.binding.selection.parts(key.namespace()).all(Part::is_everything) {
-            let bytes = self.find_bytes(task, key).await?;
-            let scratch = &mut Vec::new();
-            return bytes.map(|bytes| self.decode_as(informer, task, &bytes, scratch)).transpose();
-        }
-        // The server knows best what is selected.
-        let name = format!("metadata.name={}", key.name());
-        let everything = LabelSelector::everything();
-        let found = self.list_selected(informer, task, key.namespace(), &everything, &name).await?;
-        Ok(found.into_iter().next())
-    }
-
-    /// An object as an informer would have it.
-    fn decode_as(
-        &self,
-        informer: &SharedInformer<K>,
-        task: Task<'_>,
-        bytes: &[u8],
-        scratch: &mut Vec<u8>,
-    ) -> Result<Arc<K>, ClientError> {
-        let unreadable = || match self.decode(task, bytes) {
-            Ok(_) => self.unreadable(task, &"the transform of the cache panicked"),
-            Err(error) => error,
-        };
-        informer.decode(bytes, scratch).ok_or_else(unreadable)
     }
 
     async fn find_live(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {
@@ -163,188 +138,34 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         bytes.map(|bytes| self.decode(task, &bytes).map(Arc::new)).transpose()
     }
 
-    async fn find_bytes(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Bytes>, ClientError> {
-        let request = Request {
-            method: Method::GET,
-            address: self.address(key, None),
-            accept: self.accept(),
-            content_type: "",
-            body: Bytes::new(),
-        };
+    pub(super) async fn find_bytes(
+        &self,
+        task: Task<'_>,
+        key: &ObjectKey,
+    ) -> Result<Option<Bytes>, ClientError> {
+        let request = Request::get(self.address(key, task.subresource), self.accept());
         match self.client.send(request, || self.operation(task)).await {
             Ok(body) => {
-                let body = body.collect().await;
-                Ok(Some(body.map_err(|error| self.lost(task, error))?.to_bytes()))
+                let bytes = read_object(body).await;
+                Ok(Some(bytes.map_err(|error| self.lost(task, error))?))
             }
             Err(Failure::Status(status, _)) if is_missing_object(&status, key) => Ok(None),
             Err(failure) => Err(failure.into_error(self.operation(task))),
         }
     }
 
-    /// The objects that a query asks for, in the order of their keys.
+    /// Changes one object with a patch, and returns it as the server stored it.
     ///
     /// # Errors
-    /// When they cannot be read. Field selectors need a [live](Client::live) read, indexes a cached one.
-    pub async fn list(&self, query: &ListQuery) -> Result<Vec<Arc<K>>, ClientError> {
-        let task = Task { verb: Verb::List, key: None, subresource: None };
-        let namespace = self.namespace_of_list(task, query)?;
-        if !query.field_selector().is_everything() && self.client.is_read_from_cache(&self.binding) {
-            let fields = query.field_selector().to_string();
-            let error = CacheError::Fields { kind: self.kind().to_string(), fields };
-            return Err(self.uncached(task, error));
-        }
-        if let Some(cache) = self.client.cache_for(&self.binding) {
-            let informer = self.readable(task, cache, namespace.as_deref()).await?;
-            return self.list_current(task, &informer, query, namespace.as_deref()).await;
-        }
-        if let Some((cache, packed)) = self.packed() {
-            let informer = packed.readable(task, cache, namespace.as_deref()).await?;
-            let found = packed.list_current(task, &informer, query, namespace.as_deref()).await?;
-            return Ok(found.iter().filter_map(|found| self.unpack(&informer, found).ok()).collect());
-        }
-        if query.label_selector().is_nothing() {
-            return Ok(Vec::new());
-        }
-        if let Some((index, _)) = query.indexes().first() {
-            return Err(self.invalid(
-                task,
-                format!("index {index:?} is in the cache, and this is a live read: use a field selector, or declare the kind as cached"),
-            ));
-        }
-        self.list_live(task, query, namespace.as_deref()).await
-    }
-
-    /// The objects that a query asks for as an informer has them, or as it would have them if it were not behind a write.
-    async fn list_current(
-        &self,
-        task: Task<'_>,
-        informer: &SharedInformer<K>,
-        query: &ListQuery,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Arc<K>>, ClientError> {
-        let found = if self.is_current(informer, Read::All(namespace)).await {
-            query.run(informer.indexer(), namespace)
-        } else {
-            // Indexes are known here only, so that all that might be meant is asked for.
-            let labels = query.label_selector();
-            let live = self.list_selected(informer, task, namespace, labels, "").await?;
-            query.run(&informer.indexer().with_objects(live), namespace)
-        };
-        found.map_err(|error| self.uncached(task, error.into()))
-    }
-
-    /// What the server has of what an informer has, in a namespace or in all, with labels and fields, as it would have it:
-    /// what cannot be read is set aside.
-    async fn list_selected(
-        &self,
-        informer: &SharedInformer<K>,
-        task: Task<'_>,
-        namespace: Option<&str>,
-        labels: &LabelSelector,
-        fields: &str,
-    ) -> Result<Vec<Arc<K>>, ClientError> {
-        let mut items = Vec::new();
-        if labels.is_nothing() {
-            return Ok(items);
-        }
-        for part in self.binding.selection.parts(namespace) {
-            let (namespace, part_labels, part_fields) = part.query(namespace);
-            let mut address = Address::new(self.kind().resource(), namespace, None);
-            let both = [
-                ("labelSelector", [part_labels, labels.to_string()]),
-                ("fieldSelector", [part_fields, fields.to_owned()]),
-            ];
-            for (name, selectors) in both {
-                let selectors: Vec<_> =
-                    selectors.into_iter().filter(|selector| !selector.is_empty()).collect();
-                if !selectors.is_empty() {
-                    address.put(name, &selectors.join(","));
-                }
-            }
-            let body = self.ask_list(task, address).await?;
-            let decode = |item: &[u8], scratch: &mut Vec<u8>| Ok(informer.decode(item, scratch));
-            items.append(&mut self.items(task, body, decode).await?);
-        }
-        Ok(items)
-    }
-
-    async fn list_live(
-        &self,
-        task: Task<'_>,
-        query: &ListQuery,
-        namespace: Option<&str>,
-    ) -> Result<Vec<Arc<K>>, ClientError> {
-        let mut address = Address::new(self.kind().resource(), namespace, None);
-        put_query(&mut address, query);
-        if let Some(limit) = query.max_objects() {
-            address.put("limit", &limit.to_string());
-        }
-        let body = self.ask_list(task, address).await?;
-        let decode = |item: &[u8], scratch: &mut Vec<u8>| {
-            let item = self.kind().decode_answer(item, true, scratch);
-            item.map(|item| Some(Arc::new(item))).map_err(|error| self.unreadable(task, &error))
-        };
-        let mut items = self.items(task, body, decode).await?;
-        items.truncate(query.max_objects().unwrap_or(usize::MAX));
-        // A server goes by names as they are stored, and of custom resources not even that is said.
-        items.sort_by_cached_key(|item| object_key(&**item));
-        Ok(items)
-    }
-
-    async fn ask_list(&self, task: Task<'_>, address: Address) -> Result<AnswerBody, ClientError> {
-        let accept = match self.kind().form() {
-            Form::Metadata => "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            _ => "application/json",
-        };
-        let request = Request { method: Method::GET, address, accept, content_type: "", body: Bytes::new() };
-        self.send(task, request).await
-    }
-
-    /// The items of a list, read as they come.
-    async fn items(
-        &self,
-        task: Task<'_>,
-        body: AnswerBody,
-        decode: impl Fn(&[u8], &mut Vec<u8>) -> Result<Option<Arc<K>>, ClientError>,
-    ) -> Result<Vec<Arc<K>>, ClientError> {
-        let mut chunks = body.into_data_stream();
-        let (mut reader, mut scratch, mut items) = (ListReader::new(), Vec::new(), Vec::new());
-        while let Some(chunk) = chunks.next().await {
-            reader.push(chunk.map_err(|error| self.lost(task, error))?);
-            while let Some(item) = reader.next_item().map_err(|error| self.unreadable(task, &error))? {
-                items.extend(decode(item, &mut scratch)?);
-            }
-        }
-        reader.finish().map_err(|error| self.unreadable(task, &error))?;
-        Ok(items)
-    }
-
-    /// Changes one object, as a patch says.
-    ///
-    /// # Errors
-    /// When it is not there, or the server refuses it.
+    /// When it does not exist, or the server refuses the patch.
     pub async fn patch(&self, key: &ObjectKey, patch: &Patch) -> Result<K, ClientError> {
-        self.patch_part(key, patch, None).await
-    }
-
-    pub(super) async fn patch_part(
-        &self,
-        key: &ObjectKey,
-        patch: &Patch,
-        subresource: Option<&str>,
-    ) -> Result<K, ClientError> {
         let key = self.place(Verb::Patch, key)?;
-        let task = Task { verb: Verb::Patch, key: Some(&key), subresource };
-        let mut address = self.address(&key, subresource);
+        let task = self.task(Verb::Patch, Some(&key));
+        let mut address = self.address(&key, task.subresource);
         address.put_options(&self.client.options, true);
-        let request = Request {
-            method: Method::PATCH,
-            address,
-            accept: self.accept(),
-            content_type: patch.content_type(),
-            body: patch.shared_body(),
-        };
-        let patched = self.write(task, request).await;
+        let request = Request::new(Method::PATCH, address, self.accept());
+        let request = request.body(patch.content_type(), patch.shared_body());
+        let patched = self.write(task, &key, request).await;
         if let Err(error) = &patched {
             let lock = patch.lock();
             self.note_failure(&key, lock.sent(), error);
@@ -352,41 +173,55 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         patched
     }
 
-    /// Deletes one object. Options are set on what this returns, which is then awaited.
+    /// Deletes one object. Options are set on the returned value, which is then awaited.
     pub fn delete(&self, key: &ObjectKey) -> Delete<K> {
         Delete::new(self.clone(), key.clone())
     }
 
-    /// Deletes this very object, and not another that has its name by now: that is a conflict.
+    /// Deletes an object by its uid. If another object has its name now, it is a conflict.
     pub fn delete_object(&self, object: &K) -> Delete<K> {
         Delete::of_object(self.clone(), object)
     }
 
-    /// Deletes all objects that a query asks for, in one request. Of a kind that is in namespaces, the query has to name
-    /// one.
+    /// Deletes all objects that a query selects, in one request. For a namespaced kind, the query has to name a namespace.
     pub fn delete_all_of(&self, query: &ListQuery) -> DeleteAllOf<K> {
         DeleteAllOf::new(self.clone(), query.clone())
     }
 
-    /// Sends a write, and reads the object that is its answer.
-    pub(super) async fn write(&self, task: Task<'_>, request: Request) -> Result<K, ClientError> {
-        let bytes = self.send_for_bytes(task, request).await?;
+    /// Sends a write, and decodes the object in its response. `target` is the object, or only its namespace if the server
+    /// generates the name.
+    pub(super) async fn write(
+        &self,
+        task: Task<'_>,
+        target: &ObjectKey,
+        request: Request,
+    ) -> Result<K, ClientError> {
+        let unfinished = self.begin_write(target);
+        let bytes = match self.send_for_bytes(task, request).await {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                unfinished.finish();
+                return Err(error);
+            }
+        };
         let keep_managed_fields = self.keeps_managed_fields(task);
-        match self.kind().decode_answer(&bytes, keep_managed_fields, &mut Vec::new()) {
+        let written = match self.kind().decode_answer(&bytes, keep_managed_fields, &mut Vec::new()) {
             Ok(object) => {
                 self.note_object(&object, &bytes);
                 Ok(object)
             }
             Err(error) => {
-                // It was written nevertheless.
-                self.note_unreadable(task.key, &bytes);
+                // The server did store it.
+                self.note_unreadable(target, &bytes);
                 Err(self.unreadable(task, &error))
             }
-        }
+        };
+        unfinished.finish();
+        written
     }
 
-    /// Whether what a write returns has them: they are most of what there is to decode, and of no use to those whose reads
-    /// never have them. Whoever applies may want to see what is theirs now.
+    /// Whether the result of a write keeps them. They are the largest part of a response, and useless where reads never have
+    /// them. The result of an apply keeps them, because they show its owner's fields.
     fn keeps_managed_fields(&self, task: Task<'_>) -> bool {
         let is_cached = self.client.is_read_from_cache(&self.binding);
         let namespace = task.key.and_then(ObjectKey::namespace);
@@ -398,14 +233,14 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         sent.map_err(|failure| failure.into_error(self.operation(task)))
     }
 
-    /// Sends a request, and waits for the whole answer.
+    /// Sends a request, and reads the whole response, which is one object.
     pub(super) async fn send_for_bytes(
         &self,
         task: Task<'_>,
         request: Request,
     ) -> Result<Bytes, ClientError> {
-        let body = self.send(task, request).await?.collect().await;
-        Ok(body.map_err(|error| self.lost(task, error))?.to_bytes())
+        let bytes = read_object(self.send(task, request).await?).await;
+        bytes.map_err(|error| self.lost(task, error))
     }
 
     pub(super) fn decode(&self, task: Task<'_>, bytes: &[u8]) -> Result<K, ClientError> {
@@ -416,19 +251,25 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         Address::new(self.kind().resource(), key.namespace(), Some(key.name())).subresource(subresource)
     }
 
-    /// How objects are asked for.
+    /// The `Accept` header for one object.
     pub(super) fn accept(&self) -> &'static str {
         match self.kind().form() {
-            Form::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            Representation::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
             _ => "application/json",
         }
     }
 
-    /// The key of an object in the namespace where it is looked for.
+    /// A verb of this client, on an object or on its subresource.
+    pub(super) fn task<'a>(&'a self, verb: Verb, key: Option<&'a ObjectKey>) -> Task<'a> {
+        Task { verb, key, subresource: self.client.options.subresource.as_deref() }
+    }
+
+    /// The key of an object, with the client's namespace if it has none. Checks that key and subresource can be addressed.
     pub(super) fn place(&self, verb: Verb, key: &ObjectKey) -> Result<ObjectKey, ClientError> {
-        let task = Task { verb, key: Some(key), subresource: None };
+        let task = self.task(verb, Some(key));
+        self.check_subresource(task)?;
         if !is_path_segment(key.name()) {
-            return Err(self.invalid(task, "this is no name of an object"));
+            return Err(self.invalid(task, format!("{:?} is not the name of an object", key.name())));
         }
         let namespace = self.namespace(task, key.namespace())?;
         Ok(if namespace == key.namespace() {
@@ -438,7 +279,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         })
     }
 
-    /// The namespace of an object for which one is given or not.
+    /// The namespace of an object: the given one, or the client's. `None` for a cluster-scoped kind.
     fn namespace<'a>(
         &'a self,
         task: Task<'_>,
@@ -462,17 +303,17 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
             (None, None) => {
                 return Err(self.invalid(
                     task,
-                    "objects of this kind are in namespaces, and none is given: set one, or use `Client::namespaced`",
+                    "objects of this kind are namespaced, and no namespace is given: set one, or use `Client::namespaced`",
                 ));
             }
         };
         if !is_path_segment(namespace) {
-            return Err(self.invalid(task, format!("{namespace:?} is no namespace")));
+            return Err(self.invalid(task, format!("{namespace:?} is not the name of a namespace")));
         }
         Ok(Some(namespace))
     }
 
-    /// The namespace that a query is limited to.
+    /// The namespace of a query, or the client's.
     pub(super) fn namespace_of_list(
         &self,
         task: Task<'_>,
@@ -490,8 +331,8 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     pub(super) fn operation(&self, task: Task<'_>) -> Operation {
         Operation {
             verb: task.verb,
-            // Whoever reads typed objects need not know that they are cached packed.
-            kind: if self.kind().form() == Form::Packed {
+            // A typed read does not show that the objects are cached packed.
+            kind: if self.kind().form() == Representation::Packed {
                 self.kind().name()
             } else {
                 self.kind().to_string()
@@ -505,7 +346,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         ClientError::Invalid { operation: Box::new(self.operation(task)), problem: problem.into() }
     }
 
-    fn uncached(&self, task: Task<'_>, source: CacheError) -> ClientError {
+    pub(super) fn uncached(&self, task: Task<'_>, source: CacheError) -> ClientError {
         ClientError::Cache { operation: Box::new(self.operation(task)), source: Box::new(source) }
     }
 
@@ -516,48 +357,45 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
     pub(super) fn unreadable(&self, task: Task<'_>, problem: &dyn fmt::Display) -> ClientError {
         ClientError::Answer {
             operation: Box::new(self.operation(task)),
-            problem: without_texts(&problem.to_string()),
+            problem: redact_values(&problem.to_string()),
         }
     }
 }
 
 impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
-    /// Creates an object, and returns it as the server has it. Without a name, the server makes one of
+    /// Creates an object, and returns it as the server stored it. Without a name, the server generates one from
     /// `metadata.generateName`.
     ///
     /// # Errors
-    /// When there is one already ([`ClientError::is_already_exists`]), or the server refuses it.
+    /// When it exists already ([`ClientError::is_already_exists`]), or the server refuses it.
     pub async fn create(&self, object: &K) -> Result<K, ClientError> {
         let meta = object.meta();
         let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
         let given = ObjectKey::new(namespace.unwrap_or_default(), name);
-        let task = Task { verb: Verb::Create, key: Some(&given), subresource: None };
+        let task = self.task(Verb::Create, Some(&given));
+        self.check_whole(task)?;
         let namespace = self.namespace(task, namespace)?;
         let mut address = Address::new(self.kind().resource(), namespace, None);
         address.put_options(&self.client.options, true);
-        let created = self.write_object(task, Method::POST, address, "application/json", object).await;
+        let target = ObjectKey::new(namespace.unwrap_or_default(), name);
+        let created = self.write_object(task, &target, Method::POST, address, object).await;
         if let Err(error) = &created {
-            let key = ObjectKey::new(namespace.unwrap_or_default(), name);
-            self.note_failure(&key, Sent::default(), error);
+            self.note_failure(&target, Sent::default(), error);
         }
         created
     }
 
-    /// Replaces an object, and returns it as the server has it. If it has a version, the server refuses it with a conflict
-    /// ([`ClientError::is_conflict`]) when the object has another by now.
+    /// Replaces an object, and returns it as the server stored it. If it has a resource version and the server has another
+    /// one, it is a conflict ([`ClientError::is_conflict`]).
     ///
     /// # Errors
-    /// When it is not there, was changed meanwhile, or the server refuses it.
+    /// When it does not exist, changed meanwhile, or the server refuses it.
     pub async fn update(&self, object: &K) -> Result<K, ClientError> {
-        self.update_part(object, None).await
-    }
-
-    pub(super) async fn update_part(&self, object: &K, subresource: Option<&str>) -> Result<K, ClientError> {
         let key = self.place(Verb::Update, &bowline_cache::object_key(object))?;
-        let task = Task { verb: Verb::Update, key: Some(&key), subresource };
-        let mut address = self.address(&key, subresource);
+        let task = self.task(Verb::Update, Some(&key));
+        let mut address = self.address(&key, task.subresource);
         address.put_options(&self.client.options, true);
-        let updated = self.write_object(task, Method::PUT, address, "application/json", object).await;
+        let updated = self.write_object(task, &key, Method::PUT, address, object).await;
         if let Err(error) = &updated {
             let meta = object.meta();
             let sent = Sent { uid: meta.uid.as_deref(), version: meta.resource_version.as_deref() };
@@ -566,26 +404,26 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
         updated
     }
 
-    pub(super) async fn write_object(
+    async fn write_object(
         &self,
         task: Task<'_>,
+        target: &ObjectKey,
         method: Method,
         address: Address,
-        content_type: &'static str,
         object: &K,
     ) -> Result<K, ClientError> {
-        if self.kind().form() == Form::Metadata {
+        if self.kind().form() == Representation::Metadata {
             let problem = "an object cannot be written by its metadata alone: use a patch";
             return Err(self.invalid(task, problem));
         }
         let body = self
             .encode(object)
             .map_err(|error| self.invalid(task, format!("the object cannot be written as JSON: {error}")))?;
-        let accept = self.accept();
-        self.write(task, Request { method, address, accept, content_type, body: body.into() }).await
+        let request = Request::new(method, address, self.accept()).body("application/json", body.into());
+        self.write(task, target, request).await
     }
 
-    /// An object as it is sent, which has to say what it is.
+    /// An object as JSON. A dynamic one without `apiVersion` and `kind` gets those of the client.
     pub(super) fn encode(&self, object: &K) -> serde_json::Result<Vec<u8>> {
         if let Some(object) = (object as &dyn Any).downcast_ref::<DynamicObject>()
             && object.types.is_none()
@@ -598,16 +436,6 @@ impl<K: Resource + Serialize + Send + Sync + 'static> KindClient<K> {
             return serde_json::to_vec(&DynamicObject { types: Some(types), ..object.clone() });
         }
         serde_json::to_vec(object)
-    }
-}
-
-/// What a query says that a server can select by.
-pub(super) fn put_query(address: &mut Address, query: &ListQuery) {
-    if !query.label_selector().is_everything() {
-        address.put("labelSelector", &query.label_selector().to_string());
-    }
-    if !query.field_selector().is_everything() {
-        address.put("fieldSelector", &query.field_selector().to_string());
     }
 }
 

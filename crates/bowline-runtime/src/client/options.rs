@@ -1,28 +1,31 @@
-//! What a client is told about all that it does. Owns what becomes of it in a request.
+//! Options that a client applies to each of its requests.
 
 use std::sync::Arc;
 
-/// What the server is to do about fields that it does not know, or that stand twice in an object.
+/// Handling of unknown and duplicate fields in objects that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FieldValidation {
-    /// Nothing.
+    /// The server drops the fields.
     Ignore,
-    /// It warns.
+    /// The server drops the fields and sends a warning.
     Warn,
-    /// It refuses the object.
+    /// The server rejects the object.
     Strict,
 }
 
-/// What a client is told about all that it does.
+/// Options that a client applies to each of its requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) dry_run: bool,
     pub(crate) field_owner: Option<Arc<str>>,
     pub(crate) field_validation: Option<FieldValidation>,
     pub(crate) namespace: Option<Arc<str>>,
-    /// Reads ask the server, whatever is cached.
+    /// The subresource on which the verbs act.
+    pub(crate) subresource: Option<Arc<str>>,
+    /// Reads never use the cache.
     pub(crate) is_live: bool,
-    /// Reads from the cache wait for no write.
+    /// Reads from the cache do not wait for the client's own writes.
     pub(crate) is_unordered: bool,
 }
 

@@ -1,14 +1,14 @@
-//! Patches: what is to change in an object, in one of the ways that a server understands.
+//! Patches of objects, in the types that a server accepts.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::read_your_writes::Sent;
+use super::write_answers::Sent;
 
 const JSON_PATCH: &str = "application/json-patch+json";
 
-/// What is to change in an object.
+/// A change of an object.
 ///
 /// ```
 /// use bowline_runtime::Patch;
@@ -27,72 +27,71 @@ pub struct Patch {
     body: Bytes,
 }
 
-/// The ways in which a patch can be written.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PatchKind {
-    /// Operations, one after the other (RFC 6902).
+    /// A JSON patch: a list of operations (RFC 6902).
     Json,
-    /// The fields that change, `null` for those that go (RFC 7386). Lists are replaced.
+    /// A merge patch: the fields that change, `null` to remove one (RFC 7386). Lists are replaced.
     Merge,
-    /// As a merge, but lists are merged as their fields say. Not known for custom resources.
+    /// A strategic merge patch: lists are merged by their keys. Not for custom resources.
     Strategic,
 }
 
-/// Why something cannot be made into a patch.
+/// A patch that cannot be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchError {
-    /// It cannot be written as JSON.
+    /// A value cannot be written as JSON.
     #[error("a patch cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The object has no version that a server could compare.
+    /// The object has no resource version.
     #[error(
-        "an optimistic lock needs `metadata.resourceVersion` of the object that was read, which it has not"
+        "an optimistic lock needs `metadata.resourceVersion`, and the object has none: read it from the server"
     )]
     NoVersion,
 }
 
 impl Patch {
-    /// Operations, one after the other: a list of them.
+    /// A JSON patch from a list of operations.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// When it cannot be encoded as JSON.
     pub fn json(operations: &impl Serialize) -> Result<Self, PatchError> {
         Ok(Self { kind: PatchKind::Json, body: serde_json::to_vec(operations)?.into() })
     }
 
-    /// The fields that change. Lists are replaced.
+    /// A merge patch from the fields that change. Lists are replaced.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// When it cannot be encoded as JSON.
     pub fn merge(fields: &impl Serialize) -> Result<Self, PatchError> {
         Ok(Self { kind: PatchKind::Merge, body: serde_json::to_vec(fields)?.into() })
     }
 
-    /// The fields that change. Lists are merged where their fields say so.
+    /// A strategic merge patch from the fields that change.
     ///
     /// # Errors
-    /// When it cannot be written as JSON.
+    /// When it cannot be encoded as JSON.
     pub fn strategic(fields: &impl Serialize) -> Result<Self, PatchError> {
         Ok(Self { kind: PatchKind::Strategic, body: serde_json::to_vec(fields)?.into() })
     }
 
-    /// What makes `new` of `old`, as a merge. Changes that others made meanwhile to other fields stay; lists that differ are
-    /// replaced, so that what others added to them is lost: use [`merge_from_locked`](Self::merge_from_locked) then.
+    /// The merge patch from `old` to `new`. Concurrent changes of other fields stay. Lists that differ are replaced, so that
+    /// concurrent changes in them are lost: use [`merge_from_locked`](Self::merge_from_locked) for these.
     ///
     /// # Errors
-    /// When they cannot be written as JSON.
+    /// When one of them cannot be encoded as JSON.
     pub fn merge_from<T: Serialize>(old: &T, new: &T) -> Result<Self, PatchError> {
         let patch = difference(serde_json::to_value(old)?, serde_json::to_value(new)?);
         Self::merge(&patch.unwrap_or_else(|| Value::Object(Map::new())))
     }
 
-    /// As [`merge_from`](Self::merge_from), but the server refuses it with a conflict if the object is no longer the version
-    /// that `old` is.
+    /// As [`merge_from`](Self::merge_from), but it is a conflict if the object has another resource version than `old`.
     ///
     /// # Errors
-    /// When `old` has no version, or they cannot be written as JSON.
+    /// When `old` has no resourceVersion, or one of them cannot be encoded as JSON.
     pub fn merge_from_locked<T: Serialize>(old: &T, new: &T) -> Result<Self, PatchError> {
         let old = serde_json::to_value(old)?;
         let version = match &old["metadata"]["resourceVersion"] {
@@ -105,13 +104,13 @@ impl Patch {
         Self::merge(&patch)
     }
 
-    /// How it is written.
+    /// The type of the patch.
     #[must_use]
     pub fn kind(&self) -> PatchKind {
         self.kind
     }
 
-    /// As it is sent.
+    /// The JSON of the patch.
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.body
@@ -121,12 +120,12 @@ impl Patch {
         self.body.clone()
     }
 
-    /// Which object it is for, as far as it says so.
+    /// The version of the object that the patch requires.
     pub(super) fn lock(&self) -> Lock {
         Lock::read(self.content_type(), &self.body)
     }
 
-    /// Whether it changes nothing, so that it need not be sent.
+    /// Whether it changes nothing and need not be sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(&*self.body, b"{}" | b"[]")
@@ -141,7 +140,7 @@ impl Patch {
     }
 }
 
-/// Which object a patch is for: a server refuses it if there is another by now.
+/// The uid and resource version that a patch requires.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Lock {
@@ -150,7 +149,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// What is sent names it in its metadata, unless it is a list of operations.
+    /// The lock in the metadata of a body. A list of operations has none.
     pub(super) fn read(content_type: &str, body: &[u8]) -> Self {
         if content_type == JSON_PATCH {
             return Self::default();
@@ -168,8 +167,8 @@ struct Locked {
     metadata: Lock,
 }
 
-/// The merge that makes one of the other; none if they are the same.
-fn difference(old: Value, new: Value) -> Option<Value> {
+/// The merge patch from one value to the other; `None` if they are equal.
+pub(super) fn difference(old: Value, new: Value) -> Option<Value> {
     match (old, new) {
         (Value::Object(mut old), Value::Object(new)) => {
             let mut patch = Map::new();
@@ -180,7 +179,7 @@ fn difference(old: Value, new: Value) -> Option<Value> {
                             patch.insert(key, change);
                         }
                     }
-                    // A `null` that is new says nothing: in a merge it would be a removal of what is not there.
+                    // A new `null` is skipped: in a merge it would remove a field that does not exist.
                     None if new.is_null() => {}
                     None => {
                         patch.insert(key, new);

@@ -1,12 +1,14 @@
-//! Requests as they are on the wire, and their answers as bytes. Owns addresses, headers, statuses and warnings.
+//! Requests on the wire, and their responses as bytes. Owns addresses, headers, statuses and warnings.
 
 use std::collections::BTreeSet;
+use std::mem;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 
 use bowline_cache::ObjectKey;
 use bytes::Bytes;
 use form_urlencoded::byte_serialize;
-use http::header::{ACCEPT, CONTENT_TYPE, WARNING};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, WARNING};
 use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -15,25 +17,25 @@ use kube::core::{ApiResource, Status};
 use super::error::{ClientError, Operation};
 use super::options::Options;
 use crate::BoxError;
-use crate::transport::{AnswerBody, Route};
+use crate::transport::{AnswerBody, RequestService};
 
-/// Of an answer that is an error, no more than this is quoted if it is no status.
+/// Maximum bytes that are quoted of an error response that is not a `Status`.
 const QUOTED: usize = 256;
 
-/// So many different warnings are known again.
+/// Maximum number of different warnings that are remembered.
 const REMEMBERED: usize = 256;
 
-/// What a server warned of, and during what.
+/// A warning of a server, and the operation that caused it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// What was done.
+    /// The operation.
     pub operation: Operation,
-    /// What it says.
+    /// The server's text.
     pub text: String,
 }
 
-/// What was warned of before, so that it is logged once.
+/// Warnings that were logged, so that each is logged once.
 #[derive(Default)]
 pub(super) struct Warned {
     /// Kinds and texts.
@@ -41,7 +43,7 @@ pub(super) struct Warned {
 }
 
 impl Warned {
-    /// Whether this was not said of the kind before. Of very many warnings, some are new again.
+    /// Whether the kind did not have this warning before. After very many warnings, some count as new again.
     pub(super) fn is_new(&self, warning: &Warning) -> bool {
         let mut before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
         if before.len() >= REMEMBERED {
@@ -51,14 +53,14 @@ impl Warned {
     }
 }
 
-/// An address on the server, with its query.
+/// A path on the server, with its query.
 pub(super) struct Address {
     text: String,
     has_query: bool,
 }
 
 impl Address {
-    /// Of a collection, or of one object in it.
+    /// The path of a collection, or of one object in it.
     pub(super) fn new(resource: &ApiResource, namespace: Option<&str>, name: Option<&str>) -> Self {
         let mut text = String::with_capacity(128);
         text.push_str(if resource.group.is_empty() { "/api/" } else { "/apis/" });
@@ -90,7 +92,7 @@ impl Address {
         self.text.extend(byte_serialize(value.as_bytes()));
     }
 
-    /// What a write is told by its client.
+    /// Adds the client's options for writes.
     pub(super) fn put_options(&mut self, options: &Options, with_fields: bool) {
         if options.dry_run {
             self.put("dryRun", "All");
@@ -109,29 +111,55 @@ impl Address {
 
 /// A request that can be sent.
 pub(super) struct Request {
-    pub(super) method: Method,
-    pub(super) address: Address,
-    pub(super) accept: &'static str,
-    pub(super) content_type: &'static str,
-    pub(super) body: Bytes,
+    method: Method,
+    address: Address,
+    accept: &'static str,
+    content_type: &'static str,
+    body: Bytes,
+    is_watch: bool,
 }
 
-/// The answer to a request that succeeded.
+/// The response to a request that succeeded.
 pub(super) struct Answer {
     pub(super) warnings: Vec<String>,
     pub(super) body: AnswerBody,
 }
 
-/// Why there is no answer, or not a good one.
+/// An error response, or an error of the transport.
 pub(super) enum Failure {
     Status(Box<Status>, Vec<String>),
     Transport(BoxError),
 }
 
 impl Request {
-    pub(super) async fn send(self, route: &Route) -> Result<Answer, Failure> {
+    /// A request without a body.
+    pub(super) fn new(method: Method, address: Address, accept: &'static str) -> Self {
+        Self { method, address, accept, content_type: "", body: Bytes::new(), is_watch: false }
+    }
+
+    pub(super) fn get(address: Address, accept: &'static str) -> Self {
+        Self::new(Method::GET, address, accept)
+    }
+
+    /// With a body of a media type; neither if the type is empty.
+    pub(super) fn body(mut self, content_type: &'static str, body: Bytes) -> Self {
+        self.content_type = content_type;
+        self.body = body;
+        self
+    }
+
+    /// As a watch: events are not compressed, because kube decompresses only whole bodies.
+    pub(super) fn watch(mut self) -> Self {
+        self.is_watch = true;
+        self
+    }
+
+    pub(super) async fn send(self, route: &RequestService) -> Result<Answer, Failure> {
         let mut request =
             http::Request::builder().method(self.method).uri(self.address.text).header(ACCEPT, self.accept);
+        if self.is_watch {
+            request = request.header(ACCEPT_ENCODING, "identity");
+        }
         if !self.content_type.is_empty() {
             request = request.header(CONTENT_TYPE, self.content_type);
         }
@@ -139,7 +167,7 @@ impl Request {
             request.body(Body::from(self.body)).map_err(|error| Failure::Transport(error.into()))?;
         let response = match route.send(request).await {
             Ok(response) => response,
-            // Layers of the client may have read an error already.
+            // A layer of the client may have decoded the error response.
             Err(error) => match error.downcast::<kube::Error>() {
                 Ok(error) => match *error {
                     kube::Error::Api(status) => return Err(Failure::Status(status, Vec::new())),
@@ -157,10 +185,50 @@ impl Request {
     }
 }
 
-/// What an answer says that is not a success. Not everything on the way to a server speaks its language.
+/// Maximum bytes that are read of an error response. A longer one is quoted as text.
+const MAX_ERROR: usize = 64 * 1024;
+
+/// Maximum bytes of a response with one object: more than any object that an API server stores.
+const MAX_OBJECT: usize = 16 * 1024 * 1024;
+
+/// The body of a response with one object.
+///
+/// # Errors
+/// When the connection breaks, or the response has more than 16 MiB.
+pub(super) async fn read_object(body: AnswerBody) -> Result<Bytes, BoxError> {
+    let (bytes, is_whole) = read_start(body, MAX_OBJECT).await?;
+    if is_whole { Ok(bytes) } else { Err("the answer is longer than 16 MiB".into()) }
+}
+
+/// The start of a body, and whether it is the whole. Reads little more than the limit.
+async fn read_start(body: AnswerBody, limit: usize) -> Result<(Bytes, bool), BoxError> {
+    let mut body = pin!(body);
+    let mut bytes = Bytes::new();
+    // Chunks are copied together: a server may send single bytes.
+    let mut joined = Vec::new();
+    while bytes.len().max(joined.len()) <= limit
+        && let Some(frame) = body.frame().await
+    {
+        let chunk = frame?.into_data().unwrap_or_default();
+        if bytes.is_empty() && joined.is_empty() {
+            bytes = chunk;
+        } else {
+            joined.extend_from_slice(&mem::take(&mut bytes));
+            joined.extend_from_slice(&chunk);
+        }
+    }
+    if !joined.is_empty() {
+        bytes = joined.into();
+    }
+    let is_whole = bytes.len() <= limit;
+    bytes.truncate(limit);
+    Ok((bytes, is_whole))
+}
+
+/// The `Status` of an error response. A proxy may answer with something else, which is quoted.
 async fn read_status(response: Response<AnswerBody>) -> Result<Status, BoxError> {
     let code = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
+    let (body, _) = read_start(response.into_body(), MAX_ERROR).await?;
     let mut status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(&body[..body.len().min(QUOTED)]).into_owned();
         Status::failure(text.trim(), code.canonical_reason().unwrap_or("Unknown"))
@@ -169,11 +237,11 @@ async fn read_status(response: Response<AnswerBody>) -> Result<Status, BoxError>
     Ok(status)
 }
 
-/// The texts of `Warning` headers: `299 - "text"`, as RFC 7234 has them. What is none is left out.
+/// The texts of `Warning` headers in the form `299 - "text"` of RFC 7234. Others are ignored.
 fn warnings(headers: &HeaderMap) -> Vec<String> {
     let all = headers.get_all(WARNING).iter().filter_map(|value| {
         value.to_str().ok().or_else(|| {
-            // Texts are UTF-8 more often than Latin-1.
+            // Servers send UTF-8.
             std::str::from_utf8(value.as_bytes()).ok()
         })
     });
@@ -193,7 +261,7 @@ fn warning(header: &str) -> Option<String> {
     }
 }
 
-/// Whether a name can stand in an address as it is. An empty one would make a collection of an object.
+/// Whether a name can be a segment of a path without escapes. An empty one would turn an object into its collection.
 pub(super) fn is_path_segment(name: &str) -> bool {
     let is_plain = |byte: u8| {
         byte.is_ascii_graphic()
@@ -205,7 +273,7 @@ pub(super) fn is_path_segment(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && name.bytes().all(is_plain)
 }
 
-/// Whether this can stand behind an object in an address: one segment or several.
+/// Whether a text can follow an object in a path: one segment or several.
 pub(super) fn is_subresource(name: &str) -> bool {
     name.split('/').all(is_path_segment)
 }
@@ -220,7 +288,7 @@ impl Failure {
     }
 }
 
-/// Whether a status says that one object is not there, not that there is no such kind.
+/// Whether a status says that the object does not exist. A missing kind is another error.
 pub(super) fn is_missing_object(status: &Status, key: &ObjectKey) -> bool {
     status.is_not_found() && status.details.as_ref().is_some_and(|details| details.name == key.name())
 }

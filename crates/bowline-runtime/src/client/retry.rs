@@ -1,20 +1,19 @@
-//! Doing something again that failed because somebody else was faster.
+//! Retries after a conflict.
 
 use std::time::Duration;
 
 use super::Client;
 use super::error::Conflict;
 
-/// How often it is tried, and how long it rests in between: as client-go's `DefaultRetry`.
+/// Number of attempts, and the pause between two: as client-go's `DefaultRetry`.
 const TRIES: u32 = 5;
 const REST: Duration = Duration::from_millis(10);
 
 impl Client {
-    /// Does something until there is no conflict, five times at most, with a short rest in between.
+    /// Calls `attempt` until it has no conflict, at most five times, with a short pause between.
     ///
-    /// What is done has to read the object anew each time. It may read it from the cache: after a conflict about a version
-    /// that was sent, a read of that object waits for a newer one. That fields
-    /// [belong to somebody else](super::ClientError::is_field_conflict) is not tried again.
+    /// Each attempt has to read the object again. It may read from the cache: after a conflict about a resource version, a
+    /// read of that object waits for a newer one. A [field conflict](super::ClientError::is_field_conflict) is not retried.
     ///
     /// ```
     /// # use bowline_runtime::{Client, ClientError};
@@ -33,7 +32,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// The last conflict, or whatever else goes wrong.
+    /// The last conflict, or any other error of an attempt.
     pub async fn retry_on_conflict<T, E: Conflict, F: Future<Output = Result<T, E>>>(
         &self,
         mut attempt: impl FnMut() -> F,

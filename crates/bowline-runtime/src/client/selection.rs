@@ -1,19 +1,20 @@
-//! What informers of a kind have, by the options of their cache: so that it is known whether an object that was written is
-//! theirs to have.
+//! The selection of a kind's informers, from their cache options: decides whether informers keep a written object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bowline_cache::{InformerCache, Kind, Namespaces, ObjectKey};
 use bowline_machinery::{FieldOperator, FieldSelector, LabelSelector};
 use serde_json::Value;
 
-/// Which objects of a kind informers have.
+use super::CachedNamespaces;
+
+/// Objects of a kind that informers keep.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     parts: Vec<Part>,
 }
 
-/// What informers have in some namespaces.
+/// Objects that informers keep in some namespaces.
 #[derive(Debug)]
 pub(super) struct Part {
     namespaces: Namespaces,
@@ -22,20 +23,20 @@ pub(super) struct Part {
     keeps_managed_fields: bool,
 }
 
-/// Whether informers have an object.
+/// Whether informers keep an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// They are to have it.
+pub(super) enum CacheCoverage {
+    /// They keep it.
     Inside,
-    /// They are not to have it, or this cannot be known.
+    /// They do not keep it, or this is not known.
     Outside,
-    /// They have nothing of its namespace, and nobody can read it from them.
+    /// They do not cover its namespace, so it cannot be read from them.
     Uncovered,
 }
 
 impl Selection {
     pub(super) fn new<K: 'static>(cache: &InformerCache, kind: &Kind<K>) -> Self {
-        // Options that make no sense are told to whoever reads.
+        // Readers get the error of invalid options.
         let parts = cache.coverage(kind).unwrap_or_default().into_iter();
         let parts = parts.filter_map(|part| {
             Some(Part {
@@ -48,40 +49,69 @@ impl Selection {
         Self { parts: parts.collect() }
     }
 
-    /// The parts that have objects of a namespace, or (`None`) all.
+    /// The parts with objects of a namespace, or of all (`None`).
     pub(super) fn parts(&self, namespace: Option<&str>) -> impl Iterator<Item = &Part> {
         self.parts.iter().filter(move |part| namespace.is_none_or(|namespace| part.namespaces.has(namespace)))
     }
 
-    /// Whether informers have objects of a namespace, or (`None`) of all, and none of them with its managed fields.
+    /// The namespaces that informers cover.
+    pub(super) fn namespaces(&self) -> CachedNamespaces {
+        let mut names = BTreeSet::new();
+        for part in &self.parts {
+            match &part.namespaces {
+                Namespaces::One(name) => names.insert(name.clone()),
+                // A part for each namespace with options of its own, next to the part for all others.
+                Namespaces::All | Namespaces::AllBut(_) => return CachedNamespaces::All,
+            };
+        }
+        CachedNamespaces::Only(names)
+    }
+
+    /// Whether informers cover a namespace.
+    pub(super) fn has(&self, namespace: &str) -> bool {
+        self.parts(Some(namespace)).next().is_some()
+    }
+
+    /// Whether informers cover a namespace, or all (`None`), and drop managed fields everywhere.
     pub(super) fn drops_managed_fields(&self, namespace: Option<&str>) -> bool {
         let mut parts = self.parts(namespace).peekable();
         parts.peek().is_some() && parts.all(|part| !part.keeps_managed_fields)
     }
 
-    /// Where an object is, by its labels and all of it as JSON; where they are not known, it is outside if they matter.
+    /// Whether informers keep an object, by its labels and its JSON. An unknown value that a selector needs means no.
     pub(super) fn place(
         &self,
         key: &ObjectKey,
         labels: Option<&BTreeMap<String, String>>,
         object: Option<&[u8]>,
-    ) -> Place {
+    ) -> CacheCoverage {
         let Some(part) = self.parts.iter().find(|part| part.namespaces.contains(key)) else {
-            return Place::Uncovered;
+            return CacheCoverage::Uncovered;
         };
         let has_labels =
             part.labels.is_everything() || labels.is_some_and(|labels| part.labels.matches(labels));
-        if has_labels && part.has_fields(key, object) { Place::Inside } else { Place::Outside }
+        if has_labels && part.has_fields(key, object) {
+            CacheCoverage::Inside
+        } else {
+            CacheCoverage::Outside
+        }
     }
 }
 
 impl Part {
-    /// Whether it has all objects of its namespaces.
+    /// Whether it selects all objects of its namespaces.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// How it is asked for, in a namespace that it has, or in all: in which one, by which labels and by which fields.
+    /// Whether it selects by name and namespace only, so that an object's metadata suffices.
+    pub(super) fn is_of_metadata(&self) -> bool {
+        let mut requirements = self.fields.requirements().iter();
+        requirements
+            .all(|requirement| matches!(requirement.field.as_str(), "metadata.name" | "metadata.namespace"))
+    }
+
+    /// Namespace, label selector and field selector of a list, in one covered namespace or in all.
     pub(super) fn query<'a>(&'a self, namespace: Option<&'a str>) -> (Option<&'a str>, String, String) {
         let mut fields: Vec<_> =
             Some(self.fields.to_string()).filter(|fields| !fields.is_empty()).into_iter().collect();
@@ -114,7 +144,7 @@ impl Part {
     }
 }
 
-/// A field as a server compares it: what is not there is empty.
+/// A field as a server compares it: a missing one is empty.
 fn text_at(object: &Value, path: &str) -> String {
     let mut value = object;
     for name in path.split('.') {
@@ -131,7 +161,7 @@ fn text_at(object: &Value, path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn place(labels: &str, fields: &str, has: &[(&str, &str)], object: Option<&str>) -> Place {
+    fn place(labels: &str, fields: &str, has: &[(&str, &str)], object: Option<&str>) -> CacheCoverage {
         let selection = Selection {
             parts: vec![Part {
                 namespaces: Namespaces::One("web".to_owned()),
@@ -149,25 +179,25 @@ mod tests {
     fn labels_and_fields_decide_who_has_an_object() {
         let pod = Some(r#"{"spec":{"nodeName":"n1","hostNetwork":true}}"#);
         for (labels, fields, expected) in [
-            ("", "", Place::Inside),
-            ("app=web", "", Place::Inside),
-            ("app=db", "", Place::Outside),
-            ("!app", "", Place::Outside),
-            ("", "metadata.name=a", Place::Inside),
-            ("", "metadata.name!=a", Place::Outside),
-            ("", "spec.nodeName=n1,spec.hostNetwork=true", Place::Inside),
-            ("", "spec.nodeName=n2", Place::Outside),
-            ("", "spec.missing=", Place::Inside),
-            ("app=web", "spec.nodeName!=n1", Place::Outside),
+            ("", "", CacheCoverage::Inside),
+            ("app=web", "", CacheCoverage::Inside),
+            ("app=db", "", CacheCoverage::Outside),
+            ("!app", "", CacheCoverage::Outside),
+            ("", "metadata.name=a", CacheCoverage::Inside),
+            ("", "metadata.name!=a", CacheCoverage::Outside),
+            ("", "spec.nodeName=n1,spec.hostNetwork=true", CacheCoverage::Inside),
+            ("", "spec.nodeName=n2", CacheCoverage::Outside),
+            ("", "spec.missing=", CacheCoverage::Inside),
+            ("app=web", "spec.nodeName!=n1", CacheCoverage::Outside),
         ] {
             assert_eq!(place(labels, fields, &[("app", "web")], pod), expected, "{labels} {fields}");
         }
-        assert_eq!(place("", "spec.nodeName=n1", &[], None), Place::Outside);
+        assert_eq!(place("", "spec.nodeName=n1", &[], None), CacheCoverage::Outside);
     }
 
     #[test]
     fn a_namespace_that_is_not_cached_is_nobodys() {
         let selection = Selection { parts: Vec::new() };
-        assert_eq!(selection.place(&ObjectKey::new("web", "a"), None, None), Place::Uncovered);
+        assert_eq!(selection.place(&ObjectKey::new("web", "a"), None, None), CacheCoverage::Uncovered);
     }
 }

@@ -1,7 +1,17 @@
-//! What a client wrote and the cache may not have yet: what read-your-writes stands on.
+//! The pending writes of a client: those that the cache may not have yet. The basis of read-your-writes.
 //!
-//! Owns the bookkeeping for one resource, whichever form it is written and read in, and the rule by which an informer has
-//! seen a write. Knows no clock, no informer and no waiting.
+//! Owns the bookkeeping for one resource in all representations. Knows no informer and does not wait.
+//!
+//! - A write of one object is an entry under its key, until every informer has it.
+//! - A write whose object is unknown (a lost response with `generateName`, a failed `delete_all_of`) is in the
+//!   watermark of its namespace.
+//! - When there are too many entries, the oldest go into the watermark of the resource. An informer has them when it
+//!   has reached that version.
+//! - The outcome of a write may be unknown: its future was dropped, or its response was lost. Then reads bypass the
+//!   cache until the server was asked after the write has ended.
+
+mod pending;
+mod watermark;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,109 +21,183 @@ use std::time::Duration;
 use bowline_cache::ObjectKey;
 use bowline_clock::Instant;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use smallvec::SmallVec;
 
-/// So many writes are kept beyond the deadline, unless they are seen before.
-const KEPT: usize = 1024;
+use pending::Pending;
+use watermark::Watermarks;
 
-/// For so many deadlines, what may never be seen is not forgotten.
+/// Maximum number of entries of a resource.
+const MAX_PENDING: usize = 1024;
+
+/// Maximum number of objects that a late list asks for one by one.
+const MAX_LATE: usize = 8;
+
+/// Maximum time that a write goes on after its client has left: the default of kube-apiserver's `--request-timeout`.
+pub(super) const IN_FLIGHT: Duration = Duration::from_secs(60);
+
+/// Number of deadlines after which a version that is not comparable is dropped.
 const IN_VAIN: u32 = 12;
 
-/// So many deletions of one name are told apart.
-const GONE: usize = 8;
-
 /// The writes of one resource that informers may not have seen.
-pub(super) struct Writes {
-    /// How long a write is waited for.
+pub(super) struct WriteTracker {
+    /// Maximum time that a read waits for a write.
     deadline: Duration,
-    /// How many are pending, so that most reads need not look.
+    /// Number of pending writes; most reads see zero and need no lock.
     count: AtomicUsize,
     state: Mutex<State>,
+    /// Held while one reader asks the server for the version of the collection, on behalf of all.
+    pub(super) asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     pending: BTreeMap<ObjectKey, Pending>,
-    /// At so many, those that are too old are forgotten.
-    swept_at: usize,
-    /// The informers that are to see them.
+    watermarks: Watermarks,
+    /// Informers that have to see the writes.
     readers: BTreeSet<u32>,
-    /// How many there ever were.
+    /// Number of readers ever added.
     numbered: u32,
+    /// Number of notes ever made.
+    noted: u64,
+    /// Time of the last note.
+    last_noted: Option<Instant>,
 }
 
-/// What is known of the writes of one key.
-#[derive(Debug)]
-struct Pending {
-    /// The newest version that an answer had.
-    newest: Option<Version>,
-    /// Whether that is the version of the write itself. Otherwise the write has that or a later one, and that an informer
-    /// is as far says nothing about it.
-    is_exact: bool,
-    /// Of that one.
-    uid: Box<str>,
-    /// Whether an informer may have no object of the key, once it has seen the newest.
-    may_be_absent: bool,
-    /// A version in which informers are to have had the object: that they do not have it counts only from there on.
-    appeared: Option<u64>,
-    /// These are deleted, whenever that was.
-    gone: SmallVec<[Box<str>; 1]>,
-    since: Instant,
-    /// It is not known until then whether something was written, and what: nobody can say that they have seen it.
-    unknown_until: Option<Instant>,
-    /// Which readers have seen it.
-    seen: SmallVec<[u32; 2]>,
+/// A time, and a position in the order of all notes of a resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    time: Instant,
+    number: u64,
 }
 
-/// A version of an object. Versions are compared as far as they are numbers.
+/// A write with an unknown version.
+#[derive(Clone, Copy, Debug)]
+struct Unknown {
+    /// The server may commit it until then.
+    until: Instant,
+    /// Number of its note.
+    number: u64,
+}
+
+/// A read of the cache.
+pub(super) struct Reading<'a, V> {
+    /// Number of the informer.
+    pub(super) reader: u32,
+    /// Start of the read: it does not wait for later writes.
+    pub(super) started: Moment,
+    pub(super) view: &'a V,
+    pub(super) now: Instant,
+}
+
+/// A version of an object. Numeric versions are comparable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     Number(u64),
     Text(Box<str>),
 }
 
-/// What the answer to a write says about an object.
+/// Response to a write, for one object.
 #[derive(Debug)]
 pub(super) struct Answer<'a> {
     pub(super) uid: &'a str,
-    pub(super) what: What,
+    pub(super) what: WriteEffect,
 }
 
-/// What became of an object.
+/// Outcome for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// It is there in this version, for the informers to have.
+pub(super) enum WriteEffect {
+    /// It exists in this version, and informers keep it.
     There(Version),
-    /// It is there in this version, and informers do not have it, or are not known to.
+    /// It exists in this version, and informers do not keep it, or it is unknown whether they do.
     Elsewhere(Version),
-    /// In this version it was asked to end, and may have ended.
+    /// It was marked for deletion in this version, and may have ended.
     Ending(Version),
-    /// It has ended; informers were to have it in this version, if that is known.
+    /// It has ended. The version in which informers had it, if it is known.
     Gone(Option<u64>),
-    /// It is newer than this version, or has ended. `true`: informers were to have it in that version.
+    /// It is newer than this version, or has ended. `true`: informers had it in that version.
     NewerThan(u64, bool),
-    /// It was written or not, or in a version that is not known.
-    Unknown,
 }
 
-/// What a read is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The informer has all that was written.
+/// Result of a live read of one object.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    /// The object; `None` if it does not exist.
+    pub(super) object: Option<Answer<'a>>,
+    /// Uid of the informer's object before the read.
+    pub(super) cached: Option<&'a str>,
+}
+
+/// Next step of a read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CacheReadiness {
+    /// The informer has all writes: read from it.
     Read,
-    /// It may have until then.
+    /// Wait for the informer, until then.
     Wait(Instant),
-    /// It had time enough.
-    Late,
+    /// Ask the server for the version of the collection, which the informer then has to reach.
+    Ask,
+    /// Ask the server for the objects.
+    Late(Late),
 }
 
-/// What an informer has.
+/// Objects that a late read requests from the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Late {
+    /// These objects: the informer has all others.
+    Objects(Vec<ObjectKey>),
+    /// Everything in the scope of the read.
+    Everything,
+}
+
+/// State of an entry for one reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judgement {
+    /// The informer has it.
+    Current,
+    /// The informer does not have it: wait until then.
+    Behind(Instant),
+    /// The version is unknown, so waiting does not help.
+    Unknown,
+    /// The server has to be asked for a version first.
+    Unasked,
+}
+
+/// The state of an informer.
 pub(super) trait View {
-    /// Calls with the metadata of the object of a key, if there is one.
+    /// Calls a closure with the metadata of a key's object, if there is one.
     fn with<T>(&self, key: &ObjectKey, look: impl FnOnce(Option<&ObjectMeta>) -> T) -> T;
 
-    /// Whether all that happened to a key up to a version has been applied.
+    /// Whether all changes of a key up to a version have been applied.
     fn has_reached(&self, key: &ObjectKey, version: u64) -> bool;
+
+    /// Whether all changes in a namespace, or in all (`None`), up to a version have been applied.
+    fn has_reached_in(&self, namespace: Option<&str>, version: u64) -> bool;
+}
+
+impl<V> Clone for Reading<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Reading<'_, V> {}
+
+impl Unknown {
+    fn new(until: Instant, now: Moment) -> Self {
+        Self { until, number: now.number }
+    }
+
+    /// Combines both: the later time and number.
+    fn and(self, other: Option<Self>) -> Self {
+        match other {
+            Some(other) => Self { until: self.until.max(other.until), number: self.number.max(other.number) },
+            None => self,
+        }
+    }
+
+    /// Whether a request that was sent then sees the write.
+    fn is_over(self, sent: Moment) -> bool {
+        self.number <= sent.number && self.until <= sent.time
+    }
 }
 
 impl Version {
@@ -121,7 +205,7 @@ impl Version {
         text.parse().map_or_else(|_| Self::Text(text.into()), Self::Number)
     }
 
-    /// Whether this is, or comes before, what an object has.
+    /// Whether an object's version is this one or a later one.
     fn is_in(&self, meta: &ObjectMeta) -> bool {
         let Some(has) = meta.resource_version.as_deref() else { return false };
         match self {
@@ -130,7 +214,7 @@ impl Version {
         }
     }
 
-    /// Whether this is known to come after another. Of what cannot be compared, what was told later does.
+    /// Whether this comes after another. If the versions are not comparable, the later note does.
     fn is_after(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Number(one), Self::Number(other)) => one > other,
@@ -139,12 +223,17 @@ impl Version {
     }
 }
 
-impl Writes {
+impl WriteTracker {
     pub(super) fn new(deadline: Duration) -> Self {
-        Self { deadline, count: AtomicUsize::new(0), state: Mutex::default() }
+        Self {
+            deadline,
+            count: AtomicUsize::new(0),
+            state: Mutex::default(),
+            asking: tokio::sync::Mutex::new(()),
+        }
     }
 
-    /// One more informer by which the resource is read; its number, which is never zero.
+    /// Adds an informer through which the resource is read. Returns its number, never zero.
     pub(super) fn add_reader(&self) -> u32 {
         let mut state = self.lock();
         state.numbered += 1;
@@ -153,101 +242,176 @@ impl Writes {
         number
     }
 
-    /// One less.
+    /// Removes an informer.
     pub(super) fn remove_reader(&self, reader: u32) {
         self.lock().readers.remove(&reader);
     }
 
-    /// Whether nothing is pending.
+    /// Whether no write is pending.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Notes the answer to a write.
+    /// Whether the last note is so old that an informer that starts now lists all writes.
+    pub(super) fn is_outdated(&self, now: Instant) -> bool {
+        self.lock().last_noted.is_none_or(|last| last + IN_FLIGHT + self.deadline * IN_VAIN <= now)
+    }
+
+    /// The current moment, before a read or a request begins.
+    pub(super) fn moment(&self, time: Instant) -> Moment {
+        Moment { time, number: self.lock().noted }
+    }
+
+    /// Records the response to a write.
     pub(super) fn note(&self, key: ObjectKey, answer: &Answer<'_>, now: Instant) {
-        if answer.uid.is_empty() && !matches!(answer.what, What::NewerThan(..) | What::Unknown) {
-            return;
+        if answer.uid.is_empty() && matches!(answer.what, WriteEffect::Gone(_)) {
+            // The uid of the deleted object is unknown.
+            return self.note_unknown(key, now, now);
         }
-        let mut state = self.lock();
-        state.pending.entry(key).or_insert_with(|| Pending::new(now)).note(answer, self.deadline, now);
-        if state.pending.len() >= state.swept_at.max(KEPT) {
-            state.pending.retain(|_, pending| now < pending.since + self.deadline);
-            state.swept_at = 2 * state.pending.len();
-        }
-        self.count.store(state.pending.len(), Ordering::Release);
+        self.change(now, |state, now| {
+            state.pending.entry(key).or_insert_with(|| Pending::new(now)).note(answer, now);
+        });
     }
 
-    /// Whether an informer has what was written of a key.
-    pub(super) fn look(&self, key: &ObjectKey, reader: u32, view: &impl View, now: Instant) -> Verdict {
-        let mut state = self.lock();
-        let State { pending: all, readers, .. } = &mut *state;
-        let Some(pending) = all.get_mut(key) else { return Verdict::Read };
-        let (verdict, is_done) = self.judge(key, pending, (reader, readers), view, now);
-        if is_done {
-            state.pending.remove(key);
-            self.count.store(state.pending.len(), Ordering::Release);
-        }
-        verdict
+    /// Records that an object may have been written, or may be until some time, with an unknown version.
+    pub(super) fn note_unknown(&self, key: ObjectKey, until: Instant, now: Instant) {
+        self.change(now, |state, now| {
+            state.pending.entry(key).or_insert_with(|| Pending::new(now)).note_unknown(until, now);
+        });
     }
 
-    /// Whether an informer has all that was written in a namespace, or (`None`) in all.
+    /// Records the same for objects in a namespace, or of a cluster-scoped kind.
+    pub(super) fn note_unknown_in(&self, namespace: Option<&str>, until: Instant, now: Instant) {
+        self.change(now, |state, now| {
+            state.watermarks.add(namespace, None, Some(Unknown::new(until, now)), now);
+        });
+    }
+
+    /// Records the result of a live read that was sent then. It matters if the outcome of a write is unknown.
+    pub(super) fn observe(&self, key: &ObjectKey, found: &Found<'_>, sent: Moment, now: Instant) {
+        self.change(now, |state, now| {
+            if let Some(pending) = state.pending.get_mut(key) {
+                pending.observe(found, sent, now);
+            }
+        });
+    }
+
+    /// Records the newest version of the collection, from a request that was sent then.
+    pub(super) fn note_version(&self, version: &Version, sent: Moment, now: Instant) {
+        self.change(now, |state, now| state.watermarks.settle(version, sent, now));
+    }
+
+    fn change(&self, now: Instant, change: impl FnOnce(&mut State, Moment)) {
+        let mut state = self.lock();
+        state.noted += 1;
+        state.last_noted = Some(now);
+        let now = Moment { time: now, number: state.noted };
+        change(&mut state, now);
+        if state.pending.len() > MAX_PENDING {
+            state.forget_oldest(now);
+        }
+        self.recount(&state);
+    }
+
+    fn recount(&self, state: &State) {
+        self.count.store(state.pending.len() + state.watermarks.len(), Ordering::Release);
+    }
+
+    /// Whether an informer has all writes of a key.
+    pub(super) fn look(&self, key: &ObjectKey, reading: Reading<'_, impl View>) -> CacheReadiness {
+        let mut state = self.lock();
+        let State { pending: all, readers, watermarks, .. } = &mut *state;
+        let marked = watermarks.judge(key.namespace(), reading, readers, self.deadline);
+        let mut own = Judgement::Current;
+        if let Some(pending) = all.get_mut(key).filter(|pending| pending.first() <= reading.started.number) {
+            let is_done;
+            (own, is_done) = pending.judge(key, reading, readers, self.deadline);
+            if is_done {
+                all.remove(key);
+            }
+        }
+        self.recount(&state);
+        let late = CacheReadiness::Late(Late::Objects(vec![key.clone()]));
+        match (own, marked) {
+            (Judgement::Unknown, _) | (_, Judgement::Unknown) => late,
+            (Judgement::Behind(until), _) | (_, Judgement::Behind(until)) if until <= reading.now => late,
+            (_, Judgement::Unasked) | (Judgement::Unasked, _) => CacheReadiness::Ask,
+            (Judgement::Behind(one), Judgement::Behind(other)) => CacheReadiness::Wait(one.min(other)),
+            (Judgement::Behind(until), _) | (_, Judgement::Behind(until)) => CacheReadiness::Wait(until),
+            (Judgement::Current, Judgement::Current) => CacheReadiness::Read,
+        }
+    }
+
+    /// Whether an informer has all writes in a namespace, or in all (`None`). Once it is late with one write, the
+    /// others are not waited for.
     pub(super) fn look_at_all(
         &self,
         namespace: Option<&str>,
-        reader: u32,
-        view: &impl View,
-        now: Instant,
-    ) -> Verdict {
+        reading: Reading<'_, impl View>,
+    ) -> CacheReadiness {
         let mut state = self.lock();
-        let State { pending, readers, .. } = &mut *state;
-        let mut all = Verdict::Read;
-        pending.retain(|key, pending| {
-            if namespace.is_some() && key.namespace() != namespace {
-                return true;
+        let State { pending, readers, watermarks, .. } = &mut *state;
+        let marked = watermarks.judge(namespace, reading, readers, self.deadline);
+        let (mut unknown, mut behind, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        let mut wait: Option<Instant> = None;
+        for (key, entry) in in_namespace(pending, namespace) {
+            if entry.first() > reading.started.number {
+                continue;
             }
-            let (verdict, is_done) = self.judge(key, pending, (reader, readers), view, now);
-            all = match (all, verdict) {
-                (Verdict::Late, _) | (_, Verdict::Late) => Verdict::Late,
-                (Verdict::Wait(one), Verdict::Wait(other)) => Verdict::Wait(one.max(other)),
-                (Verdict::Read, verdict) | (verdict, Verdict::Read) => verdict,
-            };
-            !is_done
-        });
-        self.count.store(state.pending.len(), Ordering::Release);
-        all
+            let (judgement, is_done) = entry.judge(key, reading, readers, self.deadline);
+            match judgement {
+                Judgement::Current | Judgement::Unasked => {}
+                Judgement::Unknown => unknown.push(key),
+                Judgement::Behind(until) => {
+                    wait = Some(wait.map_or(until, |wait| wait.min(until)));
+                    behind.push(key);
+                }
+            }
+            if is_done {
+                done.push(key.clone());
+            }
+        }
+        let is_late = wait.is_some_and(|wait| wait <= reading.now);
+        let verdict = match marked {
+            Judgement::Unknown => CacheReadiness::Late(Late::Everything),
+            Judgement::Behind(until) if is_late || until <= reading.now => {
+                CacheReadiness::Late(Late::Everything)
+            }
+            Judgement::Unasked => CacheReadiness::Ask,
+            Judgement::Behind(until) => CacheReadiness::Wait(wait.map_or(until, |wait| wait.min(until))),
+            Judgement::Current => match wait.filter(|_| !is_late) {
+                Some(wait) => CacheReadiness::Wait(wait),
+                None if unknown.is_empty() && behind.is_empty() => CacheReadiness::Read,
+                None if unknown.len() + behind.len() > MAX_LATE => CacheReadiness::Late(Late::Everything),
+                None => {
+                    CacheReadiness::Late(Late::Objects(unknown.into_iter().chain(behind).cloned().collect()))
+                }
+            },
+        };
+        for key in done {
+            pending.remove(&key);
+        }
+        self.recount(&state);
+        verdict
     }
 
-    /// What a reader is to do, and whether nobody needs to know of this any more.
-    fn judge(
-        &self,
-        key: &ObjectKey,
-        pending: &mut Pending,
-        (reader, readers): (u32, &BTreeSet<u32>),
-        view: &impl View,
-        now: Instant,
-    ) -> (Verdict, bool) {
-        if let Some(until) = pending.unknown_until {
-            if now < until {
-                return (Verdict::Late, false);
-            }
-            pending.unknown_until = None;
+    /// The version that a list of a namespace, or of all (`None`), must not be older than. `None`: only the newest will
+    /// do.
+    pub(super) fn needed_version(&self, namespace: Option<&str>) -> Option<u64> {
+        let mut state = self.lock();
+        let State { pending, watermarks, .. } = &mut *state;
+        let mut needed = watermarks.needed_version(namespace)?;
+        for (_, entry) in in_namespace(pending, namespace) {
+            needed = needed.max(entry.covering_version()?);
         }
-        if pending.says_nothing() {
-            return (Verdict::Read, true);
-        }
-        if pending.is_in(key, view) {
-            if !pending.seen.contains(&reader) {
-                pending.seen.push(reader);
-            }
-            return (Verdict::Read, readers.iter().all(|reader| pending.seen.contains(reader)));
-        }
-        let until = pending.since + self.deadline;
-        if now < until {
-            return (Verdict::Wait(until), false);
-        }
-        // What may never be seen is forgotten after a while.
-        let may_be_in_vain = !pending.is_exact || matches!(pending.newest, Some(Version::Text(_)));
-        (Verdict::Late, may_be_in_vain && pending.since + self.deadline * IN_VAIN <= now)
+        Some(needed)
+    }
+
+    /// The objects in a namespace, or in all (`None`), for which a live read has newer information.
+    pub(super) fn unclear_keys(&self, namespace: Option<&str>) -> Vec<ObjectKey> {
+        let mut state = self.lock();
+        let all = in_namespace(&mut state.pending, namespace);
+        all.filter(|(_, entry)| entry.is_unclear()).map(|(key, _)| key.clone()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -260,144 +424,34 @@ impl Writes {
     }
 }
 
-#[cfg(test)]
-impl std::fmt::Debug for Writes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_map().entries(self.lock().pending.iter()).finish()
+/// The entries of a namespace, or of all (`None`). Keys are ordered by namespace.
+fn in_namespace<'a>(
+    pending: &'a mut BTreeMap<ObjectKey, Pending>,
+    namespace: Option<&'a str>,
+) -> impl Iterator<Item = (&'a ObjectKey, &'a mut Pending)> {
+    let first = ObjectKey::new(namespace.unwrap_or_default(), "");
+    pending.range_mut(first..).take_while(move |(key, _)| namespace.is_none() || key.namespace() == namespace)
+}
+
+impl State {
+    /// Puts the older half of the entries into the watermark of the resource.
+    fn forget_oldest(&mut self, now: Moment) {
+        let mut ages: Vec<_> = self.pending.iter().map(|(key, entry)| (entry.age(), key.clone())).collect();
+        ages.sort_unstable();
+        for (_, key) in ages.into_iter().take(MAX_PENDING / 2) {
+            let Some(entry) = self.pending.remove(&key) else { continue };
+            let version = entry.covering_version();
+            // Answered writes are done by now.
+            let unknown = version.is_none().then(|| Unknown::new(now.time, now).and(entry.unknown()));
+            self.watermarks.add(None, version, unknown, now);
+        }
     }
 }
 
-impl Pending {
-    fn new(since: Instant) -> Self {
-        Self {
-            newest: None,
-            is_exact: true,
-            uid: Box::default(),
-            may_be_absent: true,
-            appeared: None,
-            gone: SmallVec::new(),
-            since,
-            unknown_until: None,
-            seen: SmallVec::new(),
-        }
-    }
-
-    /// Whether nothing is known of any write.
-    fn says_nothing(&self) -> bool {
-        self.newest.is_none() && self.gone.is_empty()
-    }
-
-    /// Answers come in any order: what is older than what is known says nothing new.
-    fn note(&mut self, answer: &Answer<'_>, deadline: Duration, now: Instant) {
-        let known = self.uid.clone();
-        // Who does not know which object it is takes it for the one that is known.
-        let uid = if answer.uid.is_empty() { &*known } else { answer.uid };
-        let is_exact = !matches!(answer.what, What::NewerThan(..));
-        let (newest, may_be_absent, appeared) = match &answer.what {
-            What::There(version) => {
-                let number = if let Version::Number(number) = version { Some(*number) } else { None };
-                (version.clone(), false, number)
-            }
-            What::Elsewhere(version) | What::Ending(version) => (version.clone(), true, None),
-            What::NewerThan(version, has_appeared) => {
-                (Version::Number(version.saturating_add(1)), true, has_appeared.then_some(*version))
-            }
-            What::Unknown => {
-                self.unknown_until = Some(now + deadline);
-                self.renew(now);
-                return;
-            }
-            What::Gone(appeared) => {
-                self.unknown_until = None;
-                self.appeared = self.appeared.max(*appeared);
-                self.end(uid);
-                self.renew(now);
-                return;
-            }
-        };
-        if is_exact {
-            // What came before is in this.
-            self.unknown_until = None;
-        }
-        self.appeared = self.appeared.max(appeared);
-        if self.gone.iter().any(|gone| **gone == *uid) {
-            return;
-        }
-        match &self.newest {
-            Some(known) if *known == newest => {
-                self.is_exact &= is_exact;
-                self.may_be_absent &= may_be_absent;
-            }
-            Some(known) if !newest.is_after(known) => {
-                if *self.uid != *uid && !self.uid.is_empty() {
-                    self.end(uid);
-                }
-                return;
-            }
-            known => {
-                // Of two that have the name, the older has ended.
-                if known.is_some() && *self.uid != *uid && !self.uid.is_empty() {
-                    let ended = std::mem::take(&mut self.uid);
-                    self.end(&ended);
-                }
-                self.newest = Some(newest);
-                self.is_exact = is_exact;
-                self.uid = uid.into();
-                self.may_be_absent = may_be_absent;
-            }
-        }
-        self.renew(now);
-    }
-
-    fn end(&mut self, uid: &str) {
-        if *self.uid == *uid {
-            // Nothing comes after the end.
-            self.newest = None;
-            self.may_be_absent = true;
-        }
-        if self.gone.iter().any(|gone| **gone == *uid) {
-            return;
-        }
-        if self.gone.len() >= GONE {
-            self.gone.remove(0);
-        }
-        self.gone.push(uid.into());
-    }
-
-    fn renew(&mut self, now: Instant) {
-        self.since = now;
-        self.seen.clear();
-    }
-
-    /// Whether an informer has this, or something newer.
-    fn is_in(&self, key: &ObjectKey, view: &impl View) -> bool {
-        // What is there needs no lock, and most often it is enough.
-        let has_newest = |object: &ObjectMeta| {
-            self.newest.as_ref().is_some_and(|newest| newest.is_in(object))
-                && !object.uid.as_deref().is_some_and(|uid| self.is_gone(uid))
-        };
-        if view.with(key, |object| object.is_some_and(has_newest)) {
-            return true;
-        }
-        // What was reached is asked first, and what is there afterwards: the other way round, a change could come between
-        // the two that is counted as reached and not looked at.
-        let has_appeared = self.appeared.is_none_or(|appeared| view.has_reached(key, appeared));
-        let newest_reached = matches!(self.newest, Some(Version::Number(newest)) if self.is_exact && view.has_reached(key, newest));
-        view.with(key, |object| {
-            if object.and_then(|object| object.uid.as_deref()).is_some_and(|uid| self.is_gone(uid)) {
-                return false;
-            }
-            let Some(newest) = &self.newest else {
-                let appeared = self.appeared.map(Version::Number);
-                let has_it = |object| appeared.is_some_and(|appeared| appeared.is_in(object));
-                return has_appeared || object.is_some_and(has_it);
-            };
-            newest_reached || object.map_or(self.may_be_absent && has_appeared, |object| newest.is_in(object))
-        })
-    }
-
-    fn is_gone(&self, uid: &str) -> bool {
-        self.gone.iter().any(|gone| **gone == *uid)
+#[cfg(test)]
+impl std::fmt::Debug for WriteTracker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.lock().pending.iter()).finish()
     }
 }
 

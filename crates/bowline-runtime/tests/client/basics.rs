@@ -1,4 +1,4 @@
-//! What every client can do.
+//! Basic functions of every client.
 
 use bowline_cache::ListQuery;
 use bowline_runtime::IgnoreErrors as _;

@@ -1,8 +1,8 @@
-//! Many writes of all kinds under a watch that is late and breaks: what is read from the cache is what the server has.
+//! Many writes of all kinds while the watch is late and breaks: reads from the cache equal the server's state.
 
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, Settings};
+use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, SelectionSettings};
 use bowline_machinery::LabelSelector;
 use bowline_runtime::{Client, ClientError, Patch};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -14,7 +14,7 @@ use crate::world::{World, key, labelled, map};
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const STEPS: u64 = 60;
 
-/// Writes something, if it can be done to what there is.
+/// Performs one write, if the current state permits it.
 async fn write(client: &Client, draw: &mut impl FnMut(u64) -> u64) -> Result<String, ClientError> {
     let name = NAMES[usize::try_from(draw(3)).expect("small")];
     let now = client.live().find::<ConfigMap>(&key(name)).await?;
@@ -81,8 +81,8 @@ fn version(object: &ConfigMap) -> (String, Option<String>) {
 fn what_is_read_is_what_the_server_has_under_a_bad_watch() {
     for seed in 0..25 {
         World::run_with(seed, |world| async move {
-            let kind =
-                KindOptions::new(Kind::<ConfigMap>::typed()).settings(Settings::new().labels("app=web"));
+            let kind = KindOptions::new(Kind::<ConfigMap>::typed())
+                .settings(SelectionSettings::new().labels("app=web"));
             let cluster = world.cached(|builder| builder.cache(CacheOptions::new().kind(kind))).await;
             let client = cluster.client();
             let rng = world.clock.rng().clone();

@@ -1,8 +1,11 @@
-//! The client against the embedded server, in simulated time: what needs a server that can be made slow or wrong.
+//! The client on the embedded server, in simulated time: tests that need delayed or failed requests.
 
 mod basics;
 mod chaos;
+mod dropped;
 mod failures;
+mod gaps;
+mod late;
 mod mapper;
 mod packed;
 mod read_your_writes;

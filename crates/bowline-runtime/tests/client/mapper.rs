@@ -72,7 +72,7 @@ fn what_was_found_once_stays_known() {
         install(&world).await;
         let mapper = DiscoveryMapper::new(world.kube.clone(), world.clock.clone());
         mapper.mapping(&website()).await.unwrap();
-        let definition = bowline_cache::ObjectKey::cluster("websites.demo.example.com");
+        let definition = bowline_cache::ObjectKey::cluster_scoped("websites.demo.example.com");
         world.other().delete::<CustomResourceDefinition>(&definition).await.unwrap();
         world.clock.sleep(Duration::from_secs(2)).await;
         let unknown = GroupVersionKind::new("nowhere.example.com", "v1", "Kind");

@@ -1,11 +1,10 @@
-//! What a client wrote is in what it reads, however late the watch is.
+//! Reads include the client's own writes, however late the watch is.
 
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, Settings};
+use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, SelectionSettings};
 use bowline_runtime::{Client, Cluster, ClusterBuilder, Patch};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::autoscaling::v1::Scale;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod};
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
@@ -15,13 +14,14 @@ use crate::world::{World, key, labelled, map, value};
 
 const LATE: Duration = Duration::from_secs(2);
 
-/// A cluster of which only the config maps with `app=web` are cached.
+/// A cluster that caches only the config maps with `app=web`.
 async fn selected(world: &World) -> Cluster {
-    let kind = KindOptions::new(Kind::<ConfigMap>::typed()).settings(Settings::new().labels("app=web"));
+    let kind =
+        KindOptions::new(Kind::<ConfigMap>::typed()).settings(SelectionSettings::new().labels("app=web"));
     world.cached(|builder| builder.cache(CacheOptions::new().kind(kind))).await
 }
 
-/// Reads without waiting: what the informer has.
+/// A client that reads the informer's state without waiting.
 fn glance(cluster: &Cluster) -> Client {
     cluster.client().without_barrier()
 }
@@ -49,7 +49,7 @@ fn an_updated_object_is_read_under_a_late_watch() {
         let mut object = client.create(&map("a", "1")).await.unwrap();
         client.get::<ConfigMap>(&key("a")).await.unwrap();
         world.delay(Duration::from_secs(1));
-        // Of several writes the last one counts.
+        // Of several writes, the last one counts.
         for number in ["2", "3", "4"] {
             object.data = map("a", number).data;
             object = client.update(&object).await.unwrap();
@@ -88,7 +88,7 @@ fn what_was_created_and_deleted_at_once_does_not_come_back() {
         world.delay(LATE);
         client.create(&map("a", "1")).await.unwrap();
         client.delete::<ConfigMap>(&key("a")).await.unwrap();
-        // The informer does not have it, and that is not enough: its creation is still to come.
+        // The informer does not have it, which is not enough: its creation event is still to come.
         let start = world.clock.now();
         assert!(client.find::<ConfigMap>(&key("a")).await.unwrap().is_none());
         assert!(world.since(start) > 3.9, "{}", world.since(start));
@@ -125,7 +125,7 @@ fn an_object_that_leaves_the_selection_is_gone_under_a_late_watch() {
         client.update(&labelled("a", "other")).await.unwrap();
         assert!(client.find::<ConfigMap>(&key("a")).await.unwrap().is_none());
         assert!((2.0..2.1).contains(&world.since(start)), "{}", world.since(start));
-        // It comes back as well.
+        // It can come back as well.
         client.update(&labelled("a", "web")).await.unwrap();
         assert!(client.find::<ConfigMap>(&key("a")).await.unwrap().is_some());
     });
@@ -189,15 +189,19 @@ fn after_the_deadline_the_server_is_asked_until_the_informer_has_caught_up() {
         assert_eq!(value(&client.get::<ConfigMap>(&key("a")).await.unwrap()), "1");
         assert!((5.0..5.1).contains(&world.since(start)), "{}", world.since(start));
         assert_eq!(world.asked(), ["get configmaps a"]);
-        // It is not waited for again.
+        // The next read does not wait again.
         assert_eq!(value(&client.get::<ConfigMap>(&key("a")).await.unwrap()), "1");
         assert_eq!(
             client.list::<ConfigMap>(&ListQuery::new().in_namespace("default")).await.unwrap().len(),
             1
         );
         assert!(world.since(start) < 5.1, "{}", world.since(start));
-        assert_eq!(world.asked(), ["get configmaps a", "list configmaps"]);
-        // Others are not affected.
+        assert_eq!(
+            world.asked(),
+            ["get configmaps a", "get configmaps a"],
+            "no list is needed for one object"
+        );
+        // Other objects are not affected.
         assert!(client.find::<ConfigMap>(&key("b")).await.unwrap().is_none());
         assert!(world.asked().is_empty());
         world.release();
@@ -211,7 +215,7 @@ fn after_the_deadline_the_server_is_asked_until_the_informer_has_caught_up() {
 fn the_deadline_is_an_option() {
     World::run(|world| async move {
         let options =
-            |client: bowline_runtime::ClientBuilder| client.barrier_deadline(Duration::from_secs(1));
+            |client: bowline_runtime::ClientBuilder| client.read_your_writes_timeout(Duration::from_secs(1));
         let cluster = world.cached(|builder| builder.client(options)).await;
         world.hold();
         let start = world.clock.now();
@@ -298,7 +302,7 @@ fn an_object_that_a_finalizer_keeps_is_read_as_it_ends() {
         assert!(kept.metadata.deletion_timestamp.is_some());
         let mut read = (*client.get::<ConfigMap>(&key("a")).await.unwrap()).clone();
         assert!(read.metadata.deletion_timestamp.is_some());
-        // Without its finalizer it goes, and the answer to that still shows it.
+        // Without its finalizer it ends, and the response still contains it.
         read.metadata.finalizers = None;
         let start = world.clock.now();
         client.update(&read).await.unwrap();
@@ -333,7 +337,7 @@ fn a_pod_is_read_as_it_ends_and_then_not_at_all() {
 fn a_namespace_is_read_as_it_ends() {
     World::run(|world| async move {
         let cluster = world.cluster(ClusterBuilder::cached::<Namespace>);
-        let (client, key) = (cluster.client(), bowline_cache::ObjectKey::cluster("web"));
+        let (client, key) = (cluster.client(), bowline_cache::ObjectKey::cluster_scoped("web"));
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some("web".to_owned());
         client.create(&namespace).await.unwrap();
@@ -385,7 +389,7 @@ fn the_deletion_of_many_is_seen_by_a_list() {
         assert_eq!(left.iter().map(|object| object.name_any()).collect::<Vec<_>>(), ["c", "d"]);
         assert!(left[1].metadata.deletion_timestamp.is_some());
         assert!(world.asked().is_empty(), "it came from the cache");
-        // What was to end before stays as it was, and nothing is waited for.
+        // Objects that were already ending are unchanged, and need no wait.
         let start = world.clock.now();
         client.delete_all_of::<ConfigMap>(&query).await.unwrap();
         assert_eq!(client.list::<ConfigMap>(&ListQuery::new()).await.unwrap().len(), 2);
@@ -448,10 +452,7 @@ fn a_status_and_a_scale_that_were_written_are_read() {
         client.status().update(&object).await.unwrap();
         let read = client.get::<Deployment>(&key("a")).await.unwrap();
         assert_eq!(read.status.as_ref().and_then(|status| status.replicas), Some(7));
-        let scale = client.subresource("scale");
-        let mut size: Scale = scale.get::<Deployment, _>(&key("a")).await.unwrap();
-        size.spec.get_or_insert_default().replicas = Some(3);
-        scale.update::<Deployment, Scale>(&key("a"), &size).await.unwrap();
+        client.set_replicas::<Deployment>(&key("a"), 3).await.unwrap();
         let read = client.get::<Deployment>(&key("a")).await.unwrap();
         assert_eq!(read.spec.as_ref().and_then(|spec| spec.replicas), Some(3));
     });
@@ -463,12 +464,12 @@ fn a_write_in_one_form_holds_for_reads_in_another() {
         let metadata = Kind::<PartialObjectMeta<ConfigMap>>::metadata();
         let cluster = world.cached(|builder| builder.cached_kind(metadata.clone())).await;
         let client = cluster.client();
-        let names = client.of(&metadata);
+        let names = client.for_kind(&metadata);
         names.list(&ListQuery::new()).await.unwrap();
         world.delay(LATE);
         client.create(&map("a", "1")).await.unwrap();
         client.get::<ConfigMap>(&key("a")).await.unwrap();
-        // That one informer has it does not mean that the other does: both have it here, one after the other there.
+        // One informer having it does not mean that the other does: here both have it, there one after the other.
         names.get(&key("a")).await.unwrap();
         let patch = Patch::merge(&json!({"metadata": {"labels": {"app": "web"}}})).unwrap();
         names.patch(&key("a"), &patch).await.unwrap();
@@ -537,7 +538,7 @@ fn a_conflict_is_followed_by_a_read_of_what_it_was_about() {
         client.create(&map("a", "1")).await.unwrap();
         let read = client.get::<ConfigMap>(&key("a")).await.unwrap();
         world.delay(LATE);
-        // Somebody else writes it.
+        // Another client writes it.
         let other = bowline_runtime::Client::builder(world.kube.clone()).clock(world.clock.clone()).build();
         other.update(&map("a", "2")).await.unwrap();
         let mut mine = (*read).clone();

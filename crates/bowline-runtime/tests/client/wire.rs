@@ -1,9 +1,9 @@
-//! What goes over the wire, seen by a server that only listens.
+//! Requests on the wire, as a recording server sees them.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use bowline_cache::{CacheOptions, Form, InformerCache, Kind, ListQuery, Settings};
+use bowline_cache::{CacheOptions, InformerCache, Kind, ListQuery, Representation, SelectionSettings};
 use bowline_clock::Simulation;
 use bowline_machinery::{FieldSelector, LabelSelector};
 use bowline_runtime::{Client, ClientBuilder, FieldValidation, Patch, Propagation};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::world::{key, map};
 
-/// A server that answers everything alike, and what it was asked.
+/// A server with the same response to every request, and the received requests.
 #[derive(Clone, Default)]
 struct Listener {
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -27,6 +27,7 @@ struct Asked {
     method: String,
     uri: String,
     accept: String,
+    accept_encoding: String,
     content_type: String,
     body: Value,
 }
@@ -48,6 +49,7 @@ impl Listener {
                     method: parts.method.to_string(),
                     uri: parts.uri.to_string(),
                     accept: header("accept"),
+                    accept_encoding: header("accept-encoding"),
                     content_type: header("content-type"),
                     body: serde_json::from_slice(&body).unwrap_or_default(),
                 });
@@ -77,7 +79,7 @@ fn stored() -> Value {
     })
 }
 
-/// Runs a test with a client of a server that only listens.
+/// Runs a test with a client of a recording server.
 fn listen<F: Future<Output = ()>>(test: impl FnOnce(Client, Listener) -> F) {
     Simulation::new(1).run(|clock| async move {
         let listener = Listener::default();
@@ -108,9 +110,9 @@ fn an_apply_says_who_owns_the_fields() {
         assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a?fieldManager=o");
         client.field_owner("o").status().apply(&object).await.unwrap();
         assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a/status?fieldManager=o");
-        let scale = client.field_owner("o").subresource("scale");
-        let answer: Value =
-            scale.apply::<Deployment, _>(&key("a"), &json!({"kind": "Scale"}), true).await.unwrap();
+        let deployments = client.field_owner("o").typed::<Deployment>();
+        let scale = json!({"kind": "Scale"});
+        let answer: Value = deployments.apply_subresource(&key("a"), "scale", &scale, true).await.unwrap();
         assert_eq!(answer, stored());
         let asked = listener.last();
         assert_eq!(
@@ -127,23 +129,23 @@ fn a_write_returns_managed_fields_unless_reads_never_have_them() {
     answer["metadata"]["managedFields"] = json!([{"manager": "m", "operation": "Update"}]);
     for (keep, form, expected) in [
         (false, None, 1),
-        (false, Some(Form::Typed), 0),
-        (true, Some(Form::Typed), 1),
-        (false, Some(Form::Packed), 0),
-        (true, Some(Form::Packed), 1),
-        (false, Some(Form::Dynamic), 1),
+        (false, Some(Representation::Typed), 0),
+        (true, Some(Representation::Typed), 1),
+        (false, Some(Representation::Packed), 0),
+        (true, Some(Representation::Packed), 1),
+        (false, Some(Representation::Dynamic), 1),
     ] {
         let answer = answer.clone();
         Simulation::new(1).run(|clock| async move {
-            let kube = Listener::default().client(answer.clone()).build().kube().clone();
-            let options = CacheOptions::new().settings(Settings::new().keep_managed_fields(keep));
+            let kube = Listener::default().client(answer.clone()).build().kube_client().clone();
+            let options = CacheOptions::new().settings(SelectionSettings::new().keep_managed_fields(keep));
             let scope = clock.scope("test");
             let cache = InformerCache::new(&scope.spawner(), kube, options);
             let client = Listener::default().client(answer).cache(cache).clock(clock).build();
             let typed = Kind::<ConfigMap>::typed();
             match form {
-                Some(Form::Typed) => client.declare(&typed),
-                Some(Form::Packed) => client.declare(&Kind::packed::<ConfigMap>()),
+                Some(Representation::Typed) => client.declare(&typed),
+                Some(Representation::Packed) => client.declare(&Kind::packed::<ConfigMap>()),
                 Some(_) => client.declare(&Kind::dynamic(typed.resource().clone(), true)),
                 None => {}
             }
@@ -227,7 +229,7 @@ fn what_would_touch_more_than_is_meant_is_not_sent() {
         // An empty name would delete them all.
         for name in ["", "..", "a/b", "a?x=y"] {
             let error = client.delete::<ConfigMap>(&key(name)).await.unwrap_err();
-            assert!(error.to_string().contains("no name"), "{error}");
+            assert!(error.to_string().contains("is not the name of an object"), "{error}");
             client.get::<ConfigMap>(&key(name)).await.unwrap_err();
         }
         client.delete_all_of::<ConfigMap>(&ListQuery::new()).await.unwrap_err();
@@ -252,7 +254,7 @@ fn a_client_of_one_namespace_stays_in_it() {
         homeless.metadata.namespace = None;
         client.create(&homeless).await.unwrap();
         assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps");
-        client.get::<ConfigMap>(&bowline_cache::ObjectKey::cluster("a")).await.unwrap();
+        client.get::<ConfigMap>(&bowline_cache::ObjectKey::cluster_scoped("a")).await.unwrap();
         assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a");
         let before = listener.count();
         let other = bowline_cache::ObjectKey::new("other", "a");
@@ -260,7 +262,7 @@ fn a_client_of_one_namespace_stays_in_it() {
         assert!(error.to_string().contains("limited to namespace default"), "{error}");
         client.list::<ConfigMap>(&ListQuery::new().in_namespace("other")).await.unwrap_err();
         assert_eq!(listener.count(), before, "nothing was sent");
-        // The answer is no node, and it was asked for.
+        // The response is not a node, although a node was requested.
         client.get::<Node>(&other).await.unwrap_err();
         assert_eq!(listener.last().uri, "/api/v1/nodes/a");
     });
@@ -283,17 +285,147 @@ fn selectors_and_limits_of_a_live_list_are_the_servers_to_follow() {
         let asked = listener.last();
         assert_eq!(asked.uri, "/api/v1/configmaps?labelSelector=app%3Dweb&fieldSelector=metadata.name%21%3Dc&limit=1");
         let error = client.list::<ConfigMap>(&ListQuery::new().index("node", "a")).await.unwrap_err();
-        assert!(error.to_string().contains("index \"node\" is in the cache"), "{error}");
-        let names = client.of(&Kind::<PartialObjectMeta<ConfigMap>>::metadata());
+        assert!(error.to_string().contains("index \"node\" exists only in the cache"), "{error}");
+        assert!(error.to_string().contains("use a client with a cache, or use a field selector"), "{error}");
+        let names = client.for_kind(&Kind::<PartialObjectMeta<ConfigMap>>::metadata());
         assert_eq!(names.list(&ListQuery::new()).await.unwrap().len(), 2);
         assert!(listener.last().accept.contains("as=PartialObjectMetadataList"));
     });
 }
 
 #[test]
+fn a_certificate_is_read_from_the_main_resource_and_approved_through_the_subresource() {
+    Simulation::new(1).run(|clock| async move {
+        let listener = Listener::default();
+        let request = json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+            "metadata": {"name": "web", "uid": "u", "resourceVersion": "7"},
+            "spec": {"request": "", "signerName": "example.com/test"},
+        });
+        let client = listener.client(request).clock(clock).build();
+        client.subresource("status").approve_certificate("web", "Known", "").await.unwrap();
+        let asked = listener.asked.lock().unwrap();
+        let asked: Vec<_> = asked.iter().map(|it| format!("{} {}", it.method, it.uri)).collect();
+        let main = "/apis/certificates.k8s.io/v1/certificatesigningrequests/web";
+        assert_eq!(asked, [format!("GET {main}"), format!("PUT {main}/approval")]);
+    });
+}
+
+#[test]
+fn a_watch_says_where_it_begins() {
+    listen(|client, listener| async move {
+        let query = ListQuery::new().in_namespace("web").labels(LabelSelector::parse("app").unwrap());
+        let second = std::time::Duration::from_secs(1);
+        let here = "/api/v1/namespaces/web/configmaps?watch=true&labelSelector=app&timeoutSeconds=9";
+        let watch = || client.watch::<ConfigMap>(&query).timeout(9 * second);
+        drop(watch().await.unwrap());
+        assert_eq!(listener.last().uri, here);
+        assert_eq!(listener.last().accept_encoding, "identity");
+        drop(watch().resource_version("7").await.unwrap());
+        assert_eq!(listener.last().uri, format!("{here}&resourceVersion=7"));
+        drop(watch().resource_version("7").bookmarks().await.unwrap());
+        assert_eq!(listener.last().uri, format!("{here}&allowWatchBookmarks=true&resourceVersion=7"));
+        drop(watch().bookmarks().await.unwrap());
+        let initial = "&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        assert_eq!(listener.last().uri, format!("{here}{initial}"));
+        let names = client.for_kind(&Kind::<PartialObjectMeta<ConfigMap>>::metadata());
+        drop(names.watch(&query).await.unwrap());
+        assert!(listener.last().accept.contains("as=PartialObjectMetadata;"));
+        let before = listener.count();
+        for refused in [
+            watch().timeout(second / 2).await,
+            client.watch::<ConfigMap>(&query.clone().index("node", "a")).await,
+            client.watch::<ConfigMap>(&query.clone().limit(1)).await,
+            client.watch::<ConfigMap>(&ListQuery::new().labels(LabelSelector::nothing())).await,
+        ] {
+            assert!(matches!(refused, Err(bowline_runtime::ClientError::Invalid { .. })), "{refused:?}");
+        }
+        assert_eq!(listener.count(), before, "nothing was sent");
+    });
+}
+
+#[test]
+fn an_eviction_has_options_of_a_deletion() {
+    listen(|client, listener| async move {
+        client.evict(&key("a")).await.unwrap();
+        let mut expected = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": "default", "name": "a"},
+        });
+        let asked = listener.last();
+        assert_eq!(asked.uri, "/api/v1/namespaces/default/pods/a/eviction");
+        assert_eq!((asked.method.as_str(), &asked.body), ("POST", &expected));
+        let grace = std::time::Duration::from_secs(3);
+        let client = client.dry_run().namespaced("default");
+        let homeless = bowline_cache::ObjectKey::cluster_scoped("a");
+        client.evict(&homeless).grace_period(grace).uid("u").resource_version("7").await.unwrap();
+        expected["deleteOptions"] = json!({
+            "gracePeriodSeconds": 3, "preconditions": {"uid": "u", "resourceVersion": "7"}, "dryRun": ["All"],
+        });
+        let asked = listener.last();
+        assert_eq!(asked.uri, "/api/v1/namespaces/default/pods/a/eviction?dryRun=All");
+        assert_eq!(asked.body, expected);
+    });
+}
+
+#[test]
+fn a_busy_server_is_no_disruption_budget() {
+    Simulation::new(1).run(|clock| async move {
+        for (causes, expected) in [
+            (json!([]), false),
+            (json!([{"reason": "DisruptionBudget", "message": "it needs 2 healthy pods"}]), true),
+        ] {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429, "message": "no",
+                "reason": "TooManyRequests", "details": {"name": "a", "causes": causes},
+            });
+            let refuse = tower::service_fn(move |_: Request<Body>| {
+                let body = Body::from(status.to_string().into_bytes());
+                std::future::ready(Ok::<_, Infallible>(Response::builder().status(429).body(body).unwrap()))
+            });
+            let client = Client::builder(kube::Client::new(refuse, "default")).clock(clock.clone()).build();
+            let error = client.evict(&key("a")).await.unwrap_err();
+            assert_eq!(error.is_blocked_by_disruption_budget(), expected, "{error}");
+        }
+    });
+}
+
+#[test]
+fn a_token_is_asked_for_with_its_options_and_not_shown() {
+    Simulation::new(1).run(|clock| async move {
+        let listener = Listener::default();
+        let answer = json!({
+            "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
+            "status": {"token": "hunter2", "expirationTimestamp": "2030-01-01T00:00:00Z"},
+        });
+        let client = listener.client(answer).clock(clock.clone()).build();
+        let token = client.create_token(&key("builder")).await.unwrap();
+        assert_eq!(listener.last().body["spec"], json!({"audiences": []}));
+        assert_eq!(token.expose(), "hunter2");
+        let seconds = token.expires_at().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        assert_eq!(seconds, 1_893_456_000);
+        assert!(!format!("{token:?}").contains("hunter2"), "{token:?}");
+        let object: ConfigMap = serde_json::from_value(stored()).unwrap();
+        let token = client.create_token(&key("builder")).audience("a").audience("b").bound_to(&object);
+        token.expires_in(std::time::Duration::from_secs(600)).await.unwrap();
+        let asked = listener.last();
+        assert_eq!(asked.uri, "/api/v1/namespaces/default/serviceaccounts/builder/token");
+        let expected = json!({
+            "audiences": ["a", "b"], "expirationSeconds": 600,
+            "boundObjectRef": {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"},
+        });
+        assert_eq!((asked.method.as_str(), &asked.body["spec"]), ("POST", &expected));
+        // A response that cannot be decoded is not quoted.
+        let broken = json!({"status": {"token": ["hunter2"], "expirationTimestamp": "hunter2"}});
+        let client = Listener::default().client(broken).clock(clock).build();
+        let error = client.create_token(&key("builder")).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+    });
+}
+
+#[test]
 fn metadata_alone_is_patched_and_never_written_whole() {
     listen(|client, listener| async move {
-        let names = client.of(&Kind::<PartialObjectMeta<ConfigMap>>::metadata());
+        let names = client.for_kind(&Kind::<PartialObjectMeta<ConfigMap>>::metadata());
         let object = names.get(&key("a")).await.unwrap();
         assert!(listener.last().accept.contains("as=PartialObjectMetadata;"));
         let before = listener.count();
@@ -310,8 +442,8 @@ fn metadata_alone_is_patched_and_never_written_whole() {
 #[test]
 fn what_the_server_warns_of_is_told() {
     Simulation::new(1).run(|clock| async move {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = told.clone();
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let tell = warnings.clone();
         let client = Listener::default()
             .client(stored())
             .clock(clock)
@@ -320,9 +452,9 @@ fn what_the_server_warns_of_is_told() {
             })
             .build();
         client.update(&map("a", "1")).await.unwrap();
-        let told = told.lock().unwrap().clone();
+        let warnings = warnings.lock().unwrap().clone();
         let place = "update configmaps (v1) default/a";
-        assert_eq!(told, [format!("{place}: be careful"), format!("{place}: twice \"over\"")]);
+        assert_eq!(warnings, [format!("{place}: be careful"), format!("{place}: twice \"over\"")]);
     });
 }
 
@@ -354,7 +486,7 @@ fn an_answer_that_does_not_come_is_told_apart_from_one_that_is_no() {
 
         let client = Listener::default().client(json!({"kind": "Nonsense"})).clock(clock).build();
         let error = client.create(&map("a", "1")).await.unwrap_err();
-        assert!(error.to_string().contains("the answer cannot be read"), "{error}");
+        assert!(error.to_string().contains("cannot decode the response"), "{error}");
         assert!(!error.is_retryable(), "the write was done");
     });
 }
@@ -374,12 +506,14 @@ fn an_object_without_a_uid_is_not_deleted_as_such() {
 fn a_subresource_leads_nowhere_else() {
     listen(|client, listener| async move {
         for name in ["../b/status", "", "status?dryRun=All", "a//b"] {
-            let got = client.subresource(name).get::<ConfigMap, Value>(&key("a")).await;
+            let got = client.typed::<ConfigMap>().get_subresource::<Value>(&key("a"), name).await;
             let error = got.unwrap_err();
-            assert!(error.to_string().contains("no name of a subresource"), "{error}");
+            assert!(error.to_string().contains("is not the name of a subresource"), "{error}");
+            let error = client.subresource(name).update(&map("a", "1")).await.unwrap_err();
+            assert!(error.to_string().contains("is not the name of a subresource"), "{error}");
         }
         assert_eq!(listener.count(), 0, "nothing was sent");
-        client.subresource("proxy/metrics").get::<ConfigMap, Value>(&key("a")).await.unwrap();
+        client.typed::<ConfigMap>().get_subresource::<Value>(&key("a"), "proxy/metrics").await.unwrap();
         assert_eq!(listener.last().uri, "/api/v1/namespaces/default/configmaps/a/proxy/metrics");
     });
 }
@@ -389,9 +523,7 @@ fn what_cannot_be_read_is_not_quoted() {
     Simulation::new(1).run(|clock| async move {
         let answer = json!({"metadata": {"name": "a"}, "spec": {"replicas": "hunter2"}});
         let client = Listener::default().client(answer).clock(clock).build();
-        let scale = client.subresource("scale");
-        let read =
-            scale.get::<Deployment, k8s_openapi::api::autoscaling::v1::Scale>(&key("a")).await.unwrap_err();
+        let read = client.scale::<Deployment>(&key("a")).await.unwrap_err();
         assert!(!read.to_string().contains("hunter2"), "{read}");
         assert!(read.to_string().contains("invalid type"), "{read}");
     });
@@ -409,5 +541,31 @@ fn a_live_list_is_in_the_order_of_keys() {
         let all = client.list::<ConfigMap>(&ListQuery::new()).await.unwrap();
         let names: Vec<_> = all.iter().map(|map| map.metadata.name.as_deref().unwrap_or_default()).collect();
         assert_eq!(names, ["b", "c", "a"]);
+    });
+}
+
+/// A server with endless responses.
+fn endless(code: u16) -> Client {
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let chunks = futures::stream::repeat_with(|| {
+            Ok::<_, Infallible>(http_body::Frame::data(bytes::Bytes::from(vec![b'x'; 65_536])))
+        });
+        let body = http_body_util::StreamBody::new(chunks);
+        std::future::ready(Ok::<_, Infallible>(
+            Response::builder().status(code).body(body).expect("an answer"),
+        ))
+    });
+    Client::builder(kube::Client::new(service, "default")).build()
+}
+
+#[test]
+fn an_answer_that_does_not_end_is_given_up() {
+    Simulation::new(1).run(|_| async {
+        let error = endless(200).get::<ConfigMap>(&key("a")).await.expect_err("it is too long");
+        let text = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let text: Vec<_> = text.map(ToString::to_string).collect();
+        assert!(text.concat().contains("longer than 16 MiB"), "{text:?}");
+        let error = endless(500).get::<ConfigMap>(&key("a")).await.expect_err("it is an error");
+        assert!(error.to_string().len() < 2_000, "{}", error.to_string().len());
     });
 }

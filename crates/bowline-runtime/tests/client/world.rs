@@ -1,78 +1,27 @@
-//! A server in a simulation whose watches can be late, a cluster that looks at it, and what the server was asked.
+//! A simulated server whose watches can be late, a cluster on it, and a record of its requests.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verdict, WatchFrame};
+use bowline_apiserver::faults::{Faults, Gate, Rule};
+use bowline_apiserver::{ApiServer, Verb};
 use bowline_cache::ObjectKey;
 use bowline_clock::{Clock, Instant, Scope, Simulation, Spawner};
 use bowline_runtime::{Client, Cluster, ClusterBuilder};
 use k8s_openapi::api::core::v1::ConfigMap;
-use tokio::sync::watch;
+use kube::client::Body;
+use tower::ServiceExt as _;
 
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) kube: kube::Client,
-    standing: Standing,
+    pub(crate) server: ApiServer,
+    pub(crate) faults: Faults,
+    addresses: Arc<Mutex<Vec<String>>>,
+    slow: Mutex<Option<Rule>>,
+    held: Mutex<Option<Gate>>,
     scope: Scope,
-}
-
-/// What stands between the server and those who watch it.
-#[derive(Clone)]
-struct Standing {
-    clock: Clock,
-    state: Arc<Mutex<State>>,
-    held: watch::Sender<bool>,
-}
-
-#[derive(Default)]
-struct State {
-    delay: Duration,
-    /// So many events cut the connection instead of coming.
-    cuts: usize,
-    asked: Vec<Call>,
-    before: Option<Decide>,
-    committed: Option<Decide>,
-}
-
-/// What becomes of a call.
-type Decide = Box<dyn FnMut(&Call) -> Verdict + Send>;
-
-impl Standing {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
-    }
-}
-
-impl Hook for Standing {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut state = self.lock();
-        state.asked.push(call.clone());
-        let verdict = state.before.as_mut().map_or(Verdict::Proceed, |decide| decide(call));
-        Box::pin(std::future::ready(verdict))
-    }
-
-    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let verdict = self.lock().committed.as_mut().map_or(Verdict::Proceed, |decide| decide(call));
-        Box::pin(std::future::ready(verdict))
-    }
-
-    fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        let mut state = self.lock();
-        let delay = state.delay;
-        let is_cut = state.cuts > 0;
-        state.cuts = state.cuts.saturating_sub(1);
-        drop(state);
-        let mut held = self.held.subscribe();
-        Box::pin(async move {
-            if !delay.is_zero() {
-                self.clock.sleep(delay).await;
-            }
-            held.wait_for(|held| !held).await.expect("it is there");
-            if is_cut { FrameVerdict::Disconnect } else { FrameVerdict::Send }
-        })
-    }
 }
 
 impl World {
@@ -84,12 +33,19 @@ impl World {
     /// Runs a test in a simulation with this seed.
     pub(crate) fn run_with<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
         Simulation::new(seed).run(|clock| async move {
-            let standing =
-                Standing { clock: clock.clone(), state: Arc::default(), held: watch::Sender::new(false) };
-            let server = ApiServer::builder().clock(clock.clone()).hook(standing.clone()).build();
-            let kube = kube::Client::new(server.expect("it can be built"), "default");
+            let (faults, addresses) = (Faults::new(), Arc::<Mutex<Vec<String>>>::default());
+            let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
+            let state = addresses.clone();
+            let server = server.expect("it can be built");
+            let traced = server.clone().map_request(move |request: http::Request<Body>| {
+                let address = request.uri().to_string();
+                state.lock().expect("nobody panics with it").push(address);
+                request
+            });
+            let kube = kube::Client::new(traced, "default");
             let scope = clock.scope("test");
-            test(Self { clock, kube, standing, scope }).await;
+            let (slow, held) = (Mutex::default(), Mutex::default());
+            test(Self { clock, kube, server, faults, addresses, slow, held, scope }).await;
         });
     }
 
@@ -97,7 +53,7 @@ impl World {
         self.scope.spawner()
     }
 
-    /// A cluster with options, started.
+    /// A started cluster with options.
     pub(crate) fn cluster(&self, options: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Cluster {
         let builder = Cluster::builder(&self.spawner(), self.kube.clone());
         let cluster = options(builder).build().expect("the options make sense");
@@ -112,55 +68,63 @@ impl World {
         cluster
     }
 
-    /// Each event of a watch takes so long from now on.
+    /// Delays each watch event by this time from now on.
     pub(crate) fn delay(&self, delay: Duration) {
-        self.standing.lock().delay = delay;
+        let rule = self.faults.events().delay(delay);
+        if let Some(before) = self.slow.lock().unwrap_or_else(PoisonError::into_inner).replace(rule) {
+            before.remove();
+        }
     }
 
-    /// No event of a watch comes from now on.
+    /// Delays each write by this time before it is stored, and again before its response.
+    pub(crate) fn pause(&self, pause: Duration) {
+        self.faults.writes().delay(pause);
+        self.faults.writes().before_response().delay(pause);
+    }
+
+    /// The URLs of the requests since the last call.
+    pub(crate) fn addresses(&self) -> Vec<String> {
+        std::mem::take(&mut self.addresses.lock().expect("nobody panics with it"))
+    }
+
+    /// Holds all watch events from now on.
     pub(crate) fn hold(&self) {
-        self.standing.held.send_replace(true);
+        let gate = self.faults.events().hold();
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(gate);
     }
 
-    /// The next events cut their connections instead of coming.
-    pub(crate) fn cut(&self, events: usize) {
-        self.standing.lock().cuts = events;
+    /// The next events cut their connections instead of being sent.
+    pub(crate) fn cut(&self, events: u64) {
+        self.faults.events().times(events).cut();
     }
 
-    /// Decides from now on what becomes of calls.
-    pub(crate) fn before(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
-        self.standing.lock().before = Some(Box::new(decide));
-    }
-
-    /// Decides from now on what becomes of the answers to writes.
-    pub(crate) fn committed(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
-        self.standing.lock().committed = Some(Box::new(decide));
-    }
-
-    /// Another client, whose writes nobody here knows of.
+    /// Another client, unknown to the cluster under test.
     pub(crate) fn other(&self) -> Client {
         Client::builder(self.kube.clone()).clock(self.clock.clone()).build()
     }
 
-    /// Events that were held come now.
+    /// Releases held events.
     pub(crate) fn release(&self) {
-        self.standing.held.send_replace(false);
+        if let Some(gate) = self.held.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            gate.release();
+        }
     }
 
-    /// What the server was asked since this was asked last: `get configmaps a`.
+    /// The requests since the last call, such as `get configmaps a`. Creates have no name.
     pub(crate) fn asked(&self) -> Vec<String> {
-        let asked = std::mem::take(&mut self.standing.lock().asked);
-        let words = asked.iter().map(|call| {
-            let verb = format!("{:?}", call.verb).to_lowercase();
-            let parts = [Some(&verb), Some(&call.resource), call.name.as_ref(), call.subresource.as_ref()];
+        let words = self.faults.requests().take().into_iter().map(|request| {
+            let info = request.info;
+            let verb = format!("{:?}", info.verb).to_lowercase();
+            let name = info.name.as_ref().filter(|_| info.verb != Verb::Create || info.subresource.is_some());
+            let parts = [Some(&verb), Some(&info.resource), name, info.subresource.as_ref()];
             parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" ")
         });
         words.collect()
     }
 
-    /// How long it is since then, in seconds.
+    /// Elapsed seconds.
     pub(crate) fn since(&self, start: Instant) -> f64 {
-        self.clock.now().since(start).as_secs_f64()
+        self.clock.now().duration_since(start).as_secs_f64()
     }
 }
 

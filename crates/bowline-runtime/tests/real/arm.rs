@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
 use bowline_clock::{Clock, Scope, Simulation, Spawner};
+use bowline_runtime::transport::{self, TransportOptions};
 use bowline_runtime::{Client, Cluster};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
@@ -42,8 +43,10 @@ impl Arm {
             let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig can be read");
             let options = KubeConfigOptions::default();
             let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a configuration");
-            let kube = kube::Client::try_from(config).expect("a client");
-            test(Self::new(Clock::real(), kube).await).await;
+            // Not kube's own client, which repeats every request after a 429 and hides it.
+            let clock = Clock::real();
+            let kube = transport::client(&config, &TransportOptions::new(&clock)).expect("a client");
+            test(Self::new(clock, kube).await).await;
         });
     }
 

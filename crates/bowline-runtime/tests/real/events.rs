@@ -35,7 +35,7 @@ fn an_event_is_taken_as_it_is_and_a_second_one_makes_a_series() {
         for _ in 0..8 {
             recorder.record(&map, event.clone());
         }
-        let flushed = arm.cluster.events().shutdown(PATIENCE).await;
+        let flushed = arm.cluster.events().stop(PATIENCE).await;
         assert!(flushed.is_complete());
         let all = events(&arm, &arm.namespace).await;
         assert_eq!((all.len(), all[0].series.as_ref().unwrap().count), (1, 10));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bowline_cache::{ListQuery, object_key};
 use bowline_machinery::LabelSelector;
 use bowline_runtime::finalizer::{Finalized, Finalizers};
-use bowline_runtime::ownership::{Claim, child, controller_of, is_controlled_by, set_controller_reference};
+use bowline_runtime::ownership::{
+    Claim, OwnerExt as _, controller_of, has_controller_reference, set_controller_reference,
+};
 use bowline_runtime::{Client, EnsureOutcome};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec, ResourceRequirements};
@@ -16,7 +18,7 @@ use serde_json::json;
 
 use crate::arm::Arm;
 
-/// What an operator wants of a Deployment, as an operator would write it.
+/// An operator's desired Deployment.
 fn web(replicas: i32) -> impl FnMut(&mut Deployment) {
     move |deployment| {
         let labels = [("app".to_owned(), "web".to_owned())];
@@ -42,12 +44,12 @@ fn a_deployment_is_ensured_and_its_defaults_are_no_difference() {
     Arm::run(|arm| async move {
         let owner = arm.map("owner", json!({})).await;
         let ensure = async |replicas| {
-            let desired = child::<Deployment>(&owner, "web");
+            let desired = owner.child::<Deployment>("web");
             arm.client().ensure(desired, web(replicas)).await.expect("ensured")
         };
         let created = ensure(2).await;
         assert_eq!(created.outcome(), EnsureOutcome::Created);
-        assert!(is_controlled_by(&created, &owner));
+        assert!(has_controller_reference(&owner, &created));
         let unchanged = ensure(2).await;
         assert_eq!(unchanged.outcome(), EnsureOutcome::Unchanged);
         assert_eq!(unchanged.resource_version(), created.resource_version());
@@ -57,22 +59,20 @@ fn a_deployment_is_ensured_and_its_defaults_are_no_difference() {
         let updated = ensure(3).await;
         assert_eq!(updated.outcome(), EnsureOutcome::Updated);
         assert_eq!(updated.spec.as_ref().unwrap().replicas, Some(3));
-        let status = arm.client().create_or_patch(
-            child::<Deployment>(&owner, "web"),
-            |deployment: &mut Deployment| {
+        let status =
+            arm.client().create_or_patch(owner.child::<Deployment>("web"), |deployment: &mut Deployment| {
                 web(4)(deployment);
                 deployment.status.get_or_insert_default().replicas = Some(1);
-            },
-        );
+            });
         let status = status.await.unwrap();
         assert_eq!(status.outcome(), EnsureOutcome::UpdatedStatus);
         assert_eq!(status.status.as_ref().unwrap().replicas, Some(1));
-        let update = arm.client().create_or_update(child::<Deployment>(&owner, "web"), web(4)).await.unwrap();
+        let update = arm.client().create_or_update(owner.child::<Deployment>("web"), web(4)).await.unwrap();
         assert_eq!(update.outcome(), EnsureOutcome::Unchanged);
-        let update = arm.client().create_or_update(child::<Deployment>(&owner, "web"), web(5)).await.unwrap();
+        let update = arm.client().create_or_update(owner.child::<Deployment>("web"), web(5)).await.unwrap();
         assert_eq!(update.outcome(), EnsureOutcome::Updated);
         let other = arm.map("other", json!({})).await;
-        let error = arm.client().ensure(child::<Deployment>(&other, "web"), web(1)).await.unwrap_err();
+        let error = arm.client().ensure(other.child::<Deployment>("web"), web(1)).await.unwrap_err();
         assert!(error.is_not_controlled(), "{error}");
     });
 }
@@ -124,7 +124,7 @@ fn orphans_are_adopted_children_released_and_other_versions_left_alone() {
         let mut left = arm.map("left", json!({})).await;
         set_controller_reference(&owner, &mut left).unwrap();
         let left = arm.client().update(&left).await.unwrap();
-        assert!(is_controlled_by(&left, &owner));
+        assert!(has_controller_reference(&owner, &left));
         let changed = arm.map("changed", json!({"labels": {"app": "web"}})).await;
         let patch = json!({"data": {"a": "b"}});
         let query = ListQuery::new().in_namespace(&arm.namespace);

@@ -1,4 +1,4 @@
-//! Kinds in other forms than a type of their own: dynamic, metadata only, and packed.
+//! Kinds in other representations than a Rust type: dynamic, metadata only, and packed.
 
 use bowline_cache::{Kind, ListQuery};
 use bowline_machinery::GroupVersionKind;
@@ -15,7 +15,7 @@ fn a_kind_that_is_only_a_name_has_all_verbs() {
     World::run(|world| async move {
         let client = world.client();
         let kind = client.kind(&GroupVersionKind::new("", "v1", "ConfigMap")).await.unwrap();
-        let maps = client.of(&kind);
+        let maps = client.for_kind(&kind);
         let mut object = DynamicObject {
             types: None,
             metadata: world.labelled("a", "x").metadata,
@@ -43,7 +43,7 @@ fn dynamic_reads_are_cached_only_when_asked() {
         let cluster = world.cluster(ClusterBuilder::cached::<ConfigMap>);
         assert!(!cluster.client().is_cached(&kind));
         let asked = world.cluster(|builder| builder.cached_kind(kind.clone()));
-        let maps = asked.client().of(&kind);
+        let maps = asked.client().for_kind(&kind);
         asked.client().create(&world.map("a", "1")).await.unwrap();
         let one = maps.get(&world.key("a")).await.unwrap();
         assert!(std::sync::Arc::ptr_eq(&one, &maps.get(&world.key("a")).await.unwrap()));
@@ -57,7 +57,7 @@ fn metadata_is_read_and_patched_alone() {
         let metadata = Kind::<PartialObjectMeta<ConfigMap>>::metadata();
         let cluster = world.cluster(|builder| builder.cached::<ConfigMap>().cached_kind(metadata.clone()));
         let client = cluster.client();
-        let objects = client.of(&metadata);
+        let objects = client.for_kind(&metadata);
         for round in 0..10 {
             let name = format!("a{round}");
             client.create(&world.map(&name, "1")).await.unwrap();
@@ -65,7 +65,7 @@ fn metadata_is_read_and_patched_alone() {
             let patch = Patch::merge(&json!({"metadata": {"labels": {"round": name}}})).unwrap();
             let patched = objects.patch(&world.key(&name), &patch).await.unwrap();
             assert_eq!(patched.labels()["round"], name);
-            // What was written in one form is read in the other.
+            // A write in one representation is visible in the other.
             let read = client.get::<ConfigMap>(&world.key(&name)).await.unwrap();
             assert_eq!((value(&read), &read.labels()["round"]), ("1", &name));
             assert_eq!(objects.live_get(&world, &name).await.labels()["round"], name);
@@ -95,7 +95,7 @@ fn typed_objects_are_read_from_a_cache_that_has_them_packed() {
             let listed = client.list::<ConfigMap>(&query).await.unwrap();
             assert_eq!((names(&listed), value(&listed[0])), (vec![name.clone()], "2"));
             assert_eq!(*listed[0], patched);
-            let object = client.of(&packed).get(&world.key(&name)).await.unwrap();
+            let object = client.for_kind(&packed).get(&world.key(&name)).await.unwrap();
             assert_eq!(object.unpack::<ConfigMap>().unwrap(), patched);
             client.delete::<ConfigMap>(&world.key(&name)).await.unwrap();
             assert!(client.find::<ConfigMap>(&world.key(&name)).await.unwrap().is_none());
@@ -109,6 +109,6 @@ trait LiveGet {
 
 impl LiveGet for bowline_runtime::KindClient<PartialObjectMeta<ConfigMap>> {
     async fn live_get(&self, world: &World, name: &str) -> std::sync::Arc<PartialObjectMeta<ConfigMap>> {
-        world.client().of(self.kind()).get(&world.key(name)).await.expect("it is there")
+        world.client().for_kind(self.kind()).get(&world.key(name)).await.expect("it is there")
     }
 }

@@ -1,8 +1,8 @@
-//! Reads, from the cache and from the server, and that both have what was written.
+//! Reads from the cache and from the server; both include the client's own writes.
 
 use std::sync::Arc;
 
-use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, Settings};
+use bowline_cache::{CacheOptions, Kind, KindOptions, ListQuery, SelectionSettings};
 use bowline_machinery::FieldSelector;
 use bowline_runtime::{ClientError, ClusterBuilder, Patch};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -103,9 +103,10 @@ fn what_was_written_is_read_at_once_again_and_again() {
 #[test]
 fn what_leaves_the_selection_is_gone_at_once() {
     World::run(|world| async move {
-        let kind = KindOptions::new(Kind::<ConfigMap>::typed()).settings(Settings::new().labels("app=web"));
+        let kind =
+            KindOptions::new(Kind::<ConfigMap>::typed()).settings(SelectionSettings::new().labels("app=web"));
         let options =
-            CacheOptions::new().namespaces([(world.namespace.as_str(), Settings::new())]).kind(kind);
+            CacheOptions::new().namespaces([(world.namespace.as_str(), SelectionSettings::new())]).kind(kind);
         let cluster = world.cluster(|builder| builder.cache(options).cached::<ConfigMap>());
         let (client, key) = (cluster.client(), world.key("a"));
         client.create(&world.labelled("a", "web")).await.unwrap();
@@ -118,7 +119,7 @@ fn what_leaves_the_selection_is_gone_at_once() {
             client.update(&world.labelled("a", "web")).await.unwrap();
             assert!(client.find::<ConfigMap>(&key).await.unwrap().is_some());
         }
-        assert!(world.clock.now().since(start).as_secs() < 5, "no deadline was met");
+        assert!(world.clock.now().duration_since(start).as_secs() < 5, "no deadline was met");
     });
 }
 
@@ -130,7 +131,7 @@ fn the_server_says_when_it_does_not_know_a_kind() {
             "v1",
             "Nothing",
         ));
-        let nothing = world.client().of(&Kind::dynamic(resource, true));
+        let nothing = world.client().for_kind(&Kind::dynamic(resource, true));
         let error = nothing.find(&world.key("a")).await.unwrap_err();
         assert_eq!(error.code(), Some(404), "no object is something else than no kind");
     });

@@ -1,10 +1,10 @@
-//! What tests of the client do on an arm.
+//! The world of the client's tests on an arm.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, ObjectKey, Settings};
+use bowline_cache::{CacheOptions, ObjectKey, SelectionSettings};
 use bowline_clock::Clock;
 use bowline_machinery::LabelSelector;
 use bowline_runtime::{Client, Cluster, ClusterBuilder};
@@ -13,7 +13,7 @@ use kube::Resource;
 
 use crate::arm::{Arm, PATIENCE};
 
-/// An arm, and clients of one's own on it.
+/// An arm, and the test's own clients on it.
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) kube: kube::Client,
@@ -34,14 +34,14 @@ impl World {
         std::env::var_os("BOWLINE_REAL_KUBECONFIG").is_some()
     }
 
-    /// A client that has no cache.
+    /// A client without a cache.
     pub(crate) fn client(&self) -> Client {
         Client::builder(self.kube.clone()).clock(self.clock.clone()).build()
     }
 
-    /// A cluster with options that caches what is in the namespace, started.
+    /// A started cluster with options that caches the namespace.
     pub(crate) fn cluster(&self, options: impl FnOnce(ClusterBuilder) -> ClusterBuilder) -> Cluster {
-        let here = CacheOptions::new().namespaces([(self.namespace.as_str(), Settings::new())]);
+        let here = CacheOptions::new().namespaces([(self.namespace.as_str(), SelectionSettings::new())]);
         let builder = Cluster::builder(&self.arm.spawner(), self.kube.clone()).cache(here);
         let cluster = options(builder).build().expect("the options make sense");
         cluster.start();
@@ -69,7 +69,7 @@ impl World {
         map
     }
 
-    /// Waits for something to become true.
+    /// Waits until a condition holds.
     pub(crate) async fn until<F: Future<Output = bool>>(&self, what: &str, mut is_so: impl FnMut() -> F) {
         let end = self.clock.now() + PATIENCE;
         while self.clock.now() < end {
@@ -78,7 +78,7 @@ impl World {
             }
             self.clock.sleep(Duration::from_millis(20)).await;
         }
-        panic!("waited for too long until {what}");
+        panic!("waited too long until {what}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writes, and what becomes of them.
+//! Writes and their results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn strategic_patches_and_applies_are_understood_by_a_real_server() {
         assert!(applied.managed_fields().iter().any(|entry| entry.manager.as_deref() == Some("test")));
         let conflict = client.field_owner("other").apply(&world.map("a", "2")).await.unwrap_err();
         assert!(conflict.is_conflict(), "{conflict}");
-        // What was read says who owns its fields, and can be applied all the same.
+        // An object that was read has managed fields, and can be applied nevertheless.
         let mut read = client.field_owner("other").apply(&world.map("a", "2")).force().await.unwrap();
         assert_eq!(value(&read), "2");
         read.metadata.resource_version = None;
@@ -89,7 +89,7 @@ fn a_deletion_has_conditions_and_may_take_its_time() {
         let wrong = client.delete::<ConfigMap>(&key).resource_version("1").await.unwrap_err();
         assert!(wrong.is_conflict(), "{wrong}");
         client.delete_object(&first).propagation(Propagation::Background).await.unwrap();
-        // Another has its name.
+        // Another object has its name.
         client.create(&world.map("a", "2")).await.unwrap();
         let gone = client.delete_object(&first).await.unwrap_err();
         assert!(gone.is_conflict(), "{gone}");
@@ -152,7 +152,7 @@ fn a_dry_run_stores_nothing() {
         assert_eq!(value(&client.dry_run().update(&world.map("a", "2")).await.unwrap()), "2");
         client.dry_run().delete::<ConfigMap>(&world.key("a")).await.unwrap();
         let stored = client.get::<ConfigMap>(&world.key("a")).await.unwrap();
-        // What has something to say has a body, and a server reads no query beside a body.
+        // A dry run with options has a body, and a server ignores the query beside a body.
         client.dry_run().delete_object(&*stored).await.unwrap();
         client.get::<ConfigMap>(&world.key("a")).await.unwrap();
         let all = ListQuery::new().in_namespace(&world.namespace);
@@ -164,8 +164,8 @@ fn a_dry_run_stores_nothing() {
 #[test]
 fn fields_that_are_not_known_are_refused_or_warned_of() {
     World::run(|world| async move {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = told.clone();
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let tell = warnings.clone();
         let client = bowline_runtime::Client::builder(world.kube.clone())
             .clock(world.clock.clone())
             .on_warning(move |warning| tell.lock().unwrap().push(warning.text.clone()))
@@ -173,13 +173,17 @@ fn fields_that_are_not_known_are_refused_or_warned_of() {
         let maps = Kind::dynamic(Kind::<ConfigMap>::typed().resource().clone(), true);
         let mut object = DynamicObject::new("a", maps.resource()).within(&world.namespace);
         object.data = json!({"daat": {"x": "y"}});
-        let refused =
-            client.field_validation(FieldValidation::Strict).of(&maps).create(&object).await.unwrap_err();
+        let refused = client
+            .field_validation(FieldValidation::Strict)
+            .for_kind(&maps)
+            .create(&object)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), Some(400));
         assert!(refused.to_string().contains("daat"), "{refused}");
-        client.field_validation(FieldValidation::Warn).of(&maps).create(&object).await.unwrap();
-        let told = told.lock().unwrap().clone();
-        assert!(matches!(told.as_slice(), [one] if one.contains("daat")), "{told:?}");
+        client.field_validation(FieldValidation::Warn).for_kind(&maps).create(&object).await.unwrap();
+        let warnings = warnings.lock().unwrap().clone();
+        assert!(matches!(warnings.as_slice(), [one] if one.contains("daat")), "{warnings:?}");
     });
 }
 
