@@ -1,37 +1,37 @@
-//! Leader election on a `Lease`: of several replicas of an operator, one acts.
+//! Leader election on a `Lease`: one of several replicas is active.
 //!
-//! Owns when one leads and when no longer. What starts and stops with it is the manager's.
+//! Owns the start and the end of leadership. The manager starts and stops leader-only work.
 
-mod complaint;
 mod elector;
 mod fence;
 mod hooks;
 mod leadership;
 mod lease;
 mod observation;
+mod upgraded;
 
 use std::fmt;
 use std::time::Duration;
 
 use bowline_clock::Clock;
 
-pub use elector::{Elector, Expired};
+pub use elector::{LeaderElector, LeaseExpired};
 pub(crate) use fence::Fenced;
 pub use fence::{Fence, FenceClosed};
-pub(crate) use hooks::{Called, Told};
-pub use leadership::{Leadership, Lost};
+pub(crate) use hooks::{LeadershipHook, NewLeaderHook};
+pub use leadership::{Leadership, LeadershipLost};
 
-/// How much a pause between two tries may grow, at random, so that candidates do not all come at once.
+/// Factor by which a random jitter extends the pause between attempts, so that candidates do not act in step.
 const JITTER: f64 = 1.2;
 
-/// The longest duration that the object of a lease can hold: a positive `i32` of seconds.
+/// The longest lease duration that the object can hold: a positive `i32` of seconds.
 const LONGEST: Duration = Duration::from_secs(i32::MAX.unsigned_abs() as u64);
 
-/// Who stands for election, for what, and how patiently. Made by [`LeaderElection::new`], used by
-/// [`build`](LeaderElection::build).
+/// Options of a leader election. Create them with [`LeaderElectionConfig::new`], and a candidate with
+/// [`build`](LeaderElectionConfig::build).
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until `build`"]
-pub struct LeaderElection {
+pub struct LeaderElectionConfig {
     namespace: String,
     name: String,
     identity: Option<String>,
@@ -41,11 +41,11 @@ pub struct LeaderElection {
     release_on_stop: bool,
 }
 
-/// Why there can be no election.
+/// The options of an election are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ElectionError {
-    /// Others could take the lease before this one knows that it lost it.
+    /// Another candidate could take the lease before the leader notices its loss.
     #[error(
         "leader election {election}: the lease duration ({lease:?}) must be longer than the renew deadline ({renew:?})"
     )]
@@ -57,7 +57,7 @@ pub enum ElectionError {
         /// The deadline for renewals.
         renew: Duration,
     },
-    /// One failed try would be the last.
+    /// The renew deadline leaves time for one attempt only.
     #[error(
         "leader election {election}: the renew deadline ({renew:?}) must be longer than {JITTER} times the retry period ({retry:?})"
     )]
@@ -66,10 +66,10 @@ pub enum ElectionError {
         election: String,
         /// The deadline for renewals.
         renew: Duration,
-        /// The pause between tries.
+        /// The pause between attempts.
         retry: Duration,
     },
-    /// A lease's duration is a whole number of seconds in its object, and none of them is zero.
+    /// The object stores the lease duration in whole seconds, at least one.
     #[error(
         "leader election {election}: the lease duration ({lease:?}) must be at least a second, and the retry period above zero"
     )]
@@ -79,7 +79,7 @@ pub enum ElectionError {
         /// The duration of the lease.
         lease: Duration,
     },
-    /// A lease's duration is 32 bits wide in its object: others would believe in a shorter one.
+    /// The object stores the lease duration in 32 bits: other candidates would use a shorter one.
     #[error("leader election {election}: the lease duration ({lease:?}) must be no longer than {LONGEST:?}")]
     TooLong {
         /// The lease, as `namespace/name`.
@@ -87,16 +87,16 @@ pub enum ElectionError {
         /// The duration of the lease.
         lease: Duration,
     },
-    /// Nobody could tell candidates apart, or find the lease.
+    /// An empty identity, or an empty name of the lease.
     #[error("leader election: {what} must not be empty")]
     Empty {
-        /// What is empty.
+        /// The empty option.
         what: &'static str,
     },
 }
 
-impl LeaderElection {
-    /// An election for the lease of that name in that namespace. Candidates for the same work must name the same lease.
+impl LeaderElectionConfig {
+    /// An election for a lease. All candidates for the same work must use the same lease.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self {
             namespace: namespace.into(),
@@ -109,54 +109,55 @@ impl LeaderElection {
         }
     }
 
-    /// Who this candidate is: different for every process. Default: the host's name and something random.
+    /// The identity of this candidate, unique per process. Default: the host's name and a random suffix.
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// How long others wait after the last renewal that they saw before they take over. Default: 15 s. Its object holds
-    /// whole seconds; fractions are rounded up there.
+    /// The time after the last observed renewal at which other candidates take over. Default: 15 s. The object stores
+    /// whole seconds; fractions are rounded up.
     ///
-    /// When a leader dies, another one leads no later than this, 1.4 retry periods and three requests after the last renewal:
-    /// it looks at the lease each 1.2 retry periods, and comes up to 0.2 of one after its end.
+    /// When a leader dies, another one leads at the latest after this, 1.4 retry periods and three requests, counted
+    /// from the last renewal. A candidate reads the lease every 1.2 retry periods, and takes it up to 0.2 of one after
+    /// it expired.
     pub fn lease_duration(mut self, duration: Duration) -> Self {
         self.lease_duration = duration;
         self
     }
 
-    /// How long the leader goes on without a renewal before it gives up. Default: 10 s.
+    /// The time without a renewal after which the leader stops leading. Default: 10 s.
     pub fn renew_deadline(mut self, deadline: Duration) -> Self {
         self.renew_deadline = deadline;
         self
     }
 
-    /// How long to wait between two tries to take or to renew the lease. Default: 2 s.
+    /// The pause between attempts to take or renew the lease. Default: 2 s.
     pub fn retry_period(mut self, period: Duration) -> Self {
         self.retry_period = period;
         self
     }
 
-    /// Whether the lease is given up when the leader stops, so that the next need not wait until it ends. Default: it is.
+    /// Whether a leader that stops releases the lease, so that the next one need not wait until it expires. Default:
+    /// yes.
     pub fn release_on_stop(mut self, release: bool) -> Self {
         self.release_on_stop = release;
         self
     }
 
-    /// A candidate, through a client that is used for nothing else: what fills another client's connections must not
-    /// hold up renewals.
+    /// Builds a candidate. Use a separate client for it: other requests on the same connections could delay renewals.
     ///
     /// # Errors
-    /// When the options make no sense.
-    pub fn build(self, kube: kube::Client, clock: &Clock) -> Result<Elector, ElectionError> {
+    /// If the options are invalid.
+    pub fn build(self, kube: kube::Client, clock: &Clock) -> Result<LeaderElector, ElectionError> {
         self.validate()?;
-        Ok(Elector::new(self, kube, clock))
+        Ok(LeaderElector::new(self, kube, clock))
     }
 
-    /// Says whether the options make sense, to who has them before there is a client.
+    /// Validates the options without a client.
     ///
     /// # Errors
-    /// When they make none.
+    /// If the options are invalid.
     pub fn validate(&self) -> Result<(), ElectionError> {
         let election = self.to_string();
         for (what, is_empty) in [
@@ -178,7 +179,7 @@ impl LeaderElection {
         if lease <= renew {
             return Err(ElectionError::LeaseNotLongerThanRenewal { election, lease, renew });
         }
-        // What does not fit into a duration is longer than any.
+        // A pause that does not fit into a duration is the maximum.
         let pause = Duration::try_from_secs_f64(retry.as_secs_f64() * JITTER).unwrap_or(Duration::MAX);
         if renew <= pause {
             return Err(ElectionError::RenewalNotLongerThanRetries { election, renew, retry });
@@ -187,8 +188,8 @@ impl LeaderElection {
     }
 }
 
-/// As the lease: `namespace/name`.
-impl fmt::Display for LeaderElection {
+/// Prints the lease: `namespace/name`.
+impl fmt::Display for LeaderElectionConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }

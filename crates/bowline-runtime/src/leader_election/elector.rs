@@ -1,4 +1,4 @@
-//! A candidate: stands for election until it leads, renews while it does, knows when it does not any more.
+//! A candidate: acquires the lease, renews it while it leads, and detects the loss of leadership.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -10,66 +10,68 @@ use std::time::Duration;
 use bowline_clock::{Clock, Instant};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 
-use super::complaint::Complaint;
 use super::fence::Fence;
 use super::hooks::Hooks;
 use super::leadership::Leadership;
 use super::lease::{LeaseError, LeaseLock};
 use super::observation::{Observation, Step};
-use super::{JITTER, LeaderElection};
+use super::{JITTER, LeaderElectionConfig};
 use crate::Metrics;
+use crate::log_throttle::LogThrottle;
 
-/// Who waits for the end of a lease that is near waits so long at least, unless the retry period is shorter.
+/// Minimum pause before a lease expires, unless the retry period is shorter.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// One candidate of an election.
 ///
-/// [`acquire`](Self::acquire) waits until it leads, and gives a [`Leadership`], whose [`hold`](Leadership::hold) renews the
-/// lease until it is lost. Both go on only while they are polled: run them as a task of their own, on a client of their own.
-/// A future that is dropped stops; nothing is released then, and the lease ends by itself: who may have to stop before it
-/// leads calls [`acquire_unless`](Self::acquire_unless).
+/// [`acquire`](Self::acquire) waits until this candidate leads, and returns a [`Leadership`]. Its
+/// [`renew_until_lost`](Leadership::renew_until_lost) renews the lease until it is lost. Both make progress only while
+/// they are polled: run them in their own task, with their own client. Dropping a future stops it without a release, so
+/// that the lease expires. A process that may stop before it leads calls [`acquire_unless`](Self::acquire_unless).
 ///
 /// # Hooks
-/// They are called where the election goes on: while one runs, nothing is renewed. One must be quick and must not block;
-/// what takes longer is for a task that the hook tells of it. One that panics is logged, by its name, and changes nothing.
-pub struct Elector {
-    pub(super) options: LeaderElection,
+/// Hooks run inside the election: while one runs, the lease is not renewed. A hook must be fast and must not block; it
+/// hands longer work to a task. A panic in a hook is logged with the hook's name and changes nothing else.
+pub struct LeaderElector {
+    pub(super) options: LeaderElectionConfig,
     identity: Arc<str>,
     lock: LeaseLock,
     pub(super) clock: Clock,
     pub(super) fence: Fence,
     seen: Mutex<Observation>,
     is_leading: AtomicBool,
-    /// A write was sent, and whether it was done is not known.
+    /// A write was sent, and its outcome is unknown.
     is_in_doubt: AtomicBool,
     hooks: Hooks,
 }
 
-/// This candidate should lead, but has not renewed its lease for so long that something is wrong with the process.
+/// This candidate holds the lease, but has not renewed it for so long that the process must be faulty.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the lease {election} is {identity}'s, and was not renewed for {age:?}, although it lasts {lasts:?}")]
+#[error(
+    "the lease {election} is held by {identity}, which has not renewed it for {age:?}; it lasts {lasts:?}"
+)]
 #[non_exhaustive]
-pub struct Expired {
+pub struct LeaseExpired {
     /// The lease, as `namespace/name`.
     pub election: String,
-    /// Who has it: this candidate.
+    /// The holder: this candidate.
     pub identity: String,
-    /// How long ago the last renewal was.
+    /// Time since the last renewal.
     pub age: Duration,
-    /// How long a lease lasts.
+    /// The lease duration.
     pub lasts: Duration,
 }
 
-/// What a try to take or to renew the lease came to.
-pub(super) enum Try {
-    Ours,
-    Theirs(Instant),
+/// The result of an attempt to take or renew the lease.
+pub(super) enum LeaseAttempt {
+    Held,
+    HeldByOther(Instant),
 }
 
-impl Elector {
-    pub(super) fn new(options: LeaderElection, kube: kube::Client, clock: &Clock) -> Self {
+impl LeaderElector {
+    pub(super) fn new(options: LeaderElectionConfig, kube: kube::Client, clock: &Clock) -> Self {
         let identity = options.identity.clone().unwrap_or_else(|| identity(clock));
-        // A request that hangs must leave time for another before the deadline.
+        // A request that hangs must leave time for another one before the deadline.
         let limit = (options.renew_deadline / 2).max(Duration::from_secs(1)).min(options.renew_deadline);
         Self {
             lock: LeaseLock::new(kube, &options.namespace, &options.name, clock, limit),
@@ -84,39 +86,38 @@ impl Elector {
         }
     }
 
-    /// Calls a function with the identity of each new leader, this candidate included. Default: nobody is told, but the log.
+    /// Calls a function with the identity of each new leader, this candidate included. Default: only a log line.
     ///
-    /// It must be quick and must not block, see [hooks](Self#hooks).
+    /// It must be fast and must not block, see [hooks](Self#hooks).
     #[must_use]
     pub fn on_new_leader(mut self, hook: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.hooks.new_leader = Some(Box::new(hook));
         self
     }
 
-    /// Calls a function each time that this candidate begins to lead. The fence is open then. Default: nobody is told, but
-    /// the log.
+    /// Calls a function each time this candidate starts to lead. The fence is open then. Default: only a log line.
     ///
-    /// It must be quick and must not block, see [hooks](Self#hooks).
+    /// It must be fast and must not block, see [hooks](Self#hooks).
     #[must_use]
     pub fn on_started_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.started = Some(Box::new(hook));
         self
     }
 
-    /// Calls a function each time that this candidate leads no more, because it lost the lease,
-    /// [gives it up](Leadership::release) or [leaves it alone](Leadership::abandon). The fence is closed then. Default:
-    /// nobody is told, but the log.
+    /// Calls a function each time this candidate stops leading, because it lost the lease,
+    /// [released](Leadership::release) it or [abandoned](Leadership::abandon) it. The fence is closed then. Default:
+    /// only a log line.
     ///
-    /// Nobody is told when the future of [`hold`](Leadership::hold) is dropped instead. It must be quick and must not block,
-    /// see [hooks](Self#hooks).
+    /// Dropping the future of [`renew_until_lost`](Leadership::renew_until_lost) does not call it. It must be fast and
+    /// must not block, see [hooks](Self#hooks).
     #[must_use]
     pub fn on_stopped_leading(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.stopped = Some(Box::new(hook));
         self
     }
 
-    /// Where it is told whether this candidate leads (`leader_election_master_status`, by the name of the lease). Default:
-    /// nowhere.
+    /// The metrics that report whether this candidate leads (`leader_election_master_status`, labelled with the name of
+    /// the lease). Default: none.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         let metrics = metrics.election(&self.options.name);
@@ -125,110 +126,110 @@ impl Elector {
         self
     }
 
-    /// Who this candidate is.
+    /// The identity of this candidate.
     #[must_use]
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Who leads, as far as is known.
+    /// The identity of the last observed leader.
     #[must_use]
     pub fn leader(&self) -> Option<String> {
         self.seen().holder().map(str::to_owned)
     }
 
-    /// Open while this candidate leads and renews in time.
+    /// The fence: open while this candidate leads and renews in time.
     #[must_use]
     pub fn fence(&self) -> &Fence {
         &self.fence
     }
 
-    /// Whether the process is as it should be. It is not if it has the lease, as far as it knows, and has renewed it neither
-    /// while it lasted nor for some time after that: then [`hold`](Leadership::hold) should have returned and the process
-    /// ended, and something keeps it from that. For a liveness probe. One that does not lead is as it should be.
+    /// Checks the process, for a liveness probe. It fails if this candidate holds the lease, as last observed, but did
+    /// not renew it before it expired, nor for `tolerance` after that. Then
+    /// [`renew_until_lost`](Leadership::renew_until_lost) should have returned and the process should have ended. A
+    /// candidate that does not lead passes.
     ///
     /// # Errors
-    /// [`Expired`] when it is not.
-    pub fn check(&self, tolerance: Duration) -> Result<(), Expired> {
+    /// [`LeaseExpired`] if the check fails.
+    pub fn check(&self, tolerance: Duration) -> Result<(), LeaseExpired> {
         let seen = self.seen();
         let lasts = self.options.lease_duration;
-        let age = self.clock.now_with_suspend().since(seen.since());
+        let age = self.clock.now_with_suspend().duration_since(seen.since());
         if seen.holder() != Some(&*self.identity) || age <= lasts.saturating_add(tolerance) {
             return Ok(());
         }
         let (election, identity) = (self.options.to_string(), (*self.identity).to_owned());
-        Err(Expired { election, identity, age, lasts })
+        Err(LeaseExpired { election, identity, age, lasts })
     }
 
-    /// Waits until this candidate leads. A server that does not answer, or says no, is asked again and again; what it says is
-    /// logged, the same thing once a minute.
+    /// Waits until this candidate leads. Failed requests are retried without limit; the same error is logged once a
+    /// minute.
     ///
-    /// Who drops this in the middle of a request may leave a lease behind that nobody holds, see
+    /// Dropping this during a request may leave a lease that no process renews, see
     /// [`acquire_unless`](Self::acquire_unless).
     pub async fn acquire(&self) -> Leadership<'_> {
-        match self.stand(std::future::pending::<Infallible>()).await {
+        match self.compete(std::future::pending::<Infallible>()).await {
             Ok(leadership) => leadership,
             Err(never) => match never {},
         }
     }
 
-    /// As [`acquire`](Self::acquire), until `stop` is over, which gives `None`: for a process that may have to end before it
+    /// Like [`acquire`](Self::acquire), but returns `None` when `stop` completes: for a process that may end before it
     /// leads.
     ///
-    /// `None` comes at once, unless the lease is just being taken, or it is not known whether it was: then what became of
-    /// that is waited for, and a lease that came out ours is given up (whatever
-    /// [`release_on_stop`](LeaderElection::release_on_stop) says: nothing was begun with it), so that the next candidate
-    /// need not wait until it ends. That takes no longer than the requests of one try and the renew deadline. No term began
-    /// then: nobody is told that one started or stopped.
+    /// `None` is returned at once, unless an attempt to take the lease is in progress or its outcome is unknown. Then
+    /// this waits for the outcome, and releases the lease if this candidate got it, so that the next one need not wait
+    /// until it expires. [`release_on_stop`](LeaderElectionConfig::release_on_stop) does not matter, since no work was
+    /// started. This takes at most the requests of one attempt and the renew deadline. Hooks are not called.
     pub async fn acquire_unless(&self, stop: impl Future<Output = ()>) -> Option<Leadership<'_>> {
-        self.stand(stop).await.ok()
+        self.compete(stop).await.ok()
     }
 
-    async fn stand<S>(&self, stop: impl Future<Output = S>) -> Result<Leadership<'_>, S> {
-        tracing::info!(lease = %self.options, identity = %self.identity, "stands for election");
-        // A lease that an earlier term left behind was left so that it ends by itself.
-        let was_ours = self.has_it();
+    async fn compete<S>(&self, stop: impl Future<Output = S>) -> Result<Leadership<'_>, S> {
+        tracing::info!(lease = %self.options, identity = %self.identity, "candidate started; waiting for the lease");
+        // A lease that an earlier term left must expire, so it is not released here.
+        let was_ours = self.is_holder();
         let outcome = self.campaign(pin!(stop)).await;
         if outcome.is_err() {
             self.fence.close();
-            if !was_ours && (self.has_it() || self.is_in_doubt()) {
-                self.give_up().await;
+            if !was_ours && (self.is_holder() || self.is_in_doubt()) {
+                self.release_lease().await;
             }
         }
         outcome
     }
 
-    /// Tries until it leads or is stopped. Who is stopped may have the lease.
+    /// Retries until it leads or is stopped. When stopped, it may hold the lease.
     async fn campaign<S>(&self, mut stop: Pin<&mut impl Future<Output = S>>) -> Result<Leadership<'_>, S> {
-        let mut complaint = Complaint::default();
+        let mut throttle = LogThrottle::default();
         loop {
             let mut attempt = pin!(self.attempt());
             let outcome = tokio::select! {
                 biased;
                 stopped = &mut stop => {
-                    // What only reads can be dropped.
+                    // A request that only reads can be dropped.
                     if self.is_in_doubt() {
-                        let _: Result<Try, LeaseError> = attempt.await;
+                        let _: Result<LeaseAttempt, LeaseError> = attempt.await;
                     }
                     return Err(stopped);
                 }
                 outcome = &mut attempt => outcome,
             };
             let pause = match outcome {
-                Ok(Try::Ours) => {
+                Ok(LeaseAttempt::Held) => {
                     self.start_leading();
                     return Ok(Leadership::new(self));
                 }
-                // Who waits for an end that is near need not wait longer than that.
-                Ok(Try::Theirs(end)) => {
-                    let left = end.since(self.clock.now_with_suspend());
+                // If the lease expires sooner than the next attempt, wait only until then.
+                Ok(LeaseAttempt::HeldByOther(end)) => {
+                    let left = end.duration_since(self.clock.now_with_suspend());
                     left.max(SHORTEST_PAUSE).min(self.options.retry_period)
                 }
                 Err(error) => {
                     let text = crate::error::describe(&error);
-                    if complaint.is_news(&text, self.clock.now()) {
+                    if throttle.is_news(&text, self.clock.now()) {
                         let hint = error.hint();
-                        tracing::warn!(lease = %self.options, error = %text, hint, "cannot take the lease, trying again");
+                        tracing::warn!(lease = %self.options, error = %text, hint, "cannot take the lease; will retry");
                     }
                     self.options.retry_period
                 }
@@ -241,34 +242,36 @@ impl Elector {
         }
     }
 
-    /// One try to have the lease, ours already or not.
-    pub(super) async fn attempt(&self) -> Result<Try, LeaseError> {
-        if self.has_it() {
-            // What was written last is most likely still there: no need to read it first. Whatever speaks against that, a
-            // conflict or that it is gone, shows when it is read.
+    /// One attempt to take or renew the lease.
+    pub(super) async fn attempt(&self) -> Result<LeaseAttempt, LeaseError> {
+        if self.is_holder() {
+            // The last written version is most likely current, so it need not be read first. If not, the write fails
+            // with a conflict or 404, and the lease is read then.
             match self.write(Step::Renew).await {
-                Ok(()) => return Ok(Try::Ours),
+                Ok(()) => return Ok(LeaseAttempt::Held),
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
-                    tracing::debug!(lease = %self.options, error, "cannot renew the lease, reading it");
+                    tracing::debug!(lease = %self.options, error, "cannot renew the lease; reading it");
                 }
             }
         }
-        let now = self.look().await?;
+        let now = self.read_lease().await?;
         let step = self.seen().step(&self.identity, self.options.lease_duration, now);
         match step {
-            Step::Wait(end) => Ok(Try::Theirs(end)),
+            Step::Wait(end) => Ok(LeaseAttempt::HeldByOther(end)),
             Step::Create | Step::Renew | Step::Take => match self.write(step).await {
-                Ok(()) => Ok(Try::Ours),
-                // Another candidate was quicker.
-                Err(error) if error.is_conflict() && step != Step::Renew => Ok(Try::Theirs(now)),
+                Ok(()) => Ok(LeaseAttempt::Held),
+                // Another candidate came first.
+                Err(error) if error.is_conflict() && step != Step::Renew => {
+                    Ok(LeaseAttempt::HeldByOther(now))
+                }
                 Err(error) => Err(error),
             },
         }
     }
 
-    /// Reads the lease. Says when the answer came.
-    async fn look(&self) -> Result<Instant, LeaseError> {
+    /// Reads the lease. Returns the time of the response.
+    async fn read_lease(&self) -> Result<Instant, LeaseError> {
         let lease = self.lock.read().await?;
         let now = self.clock.now_with_suspend();
         self.is_in_doubt.store(false, Ordering::SeqCst);
@@ -310,7 +313,7 @@ impl Elector {
     }
 
     fn spec(&self, old: LeaseSpec) -> LeaseSpec {
-        // Rounded up: others may wait longer than they have to, never shorter.
+        // Rounded up: others may wait longer than necessary, never shorter.
         let seconds = self.options.lease_duration.as_millis().div_ceil(1000);
         LeaseSpec {
             holder_identity: Some((*self.identity).to_owned()),
@@ -319,8 +322,8 @@ impl Elector {
         }
     }
 
-    /// An answer about the lease came just now. What it tells may have been written up to this moment, so that whoever
-    /// waits for its end counts from here, and not from when it was asked for.
+    /// Stores a response about the lease. The record may have been written up to this moment, so its duration counts
+    /// from here, not from the time of the request.
     fn see(&self, lease: Option<Lease>) {
         let now = self.clock.now_with_suspend();
         let new_leader = {
@@ -331,7 +334,7 @@ impl Elector {
             (after != before.as_deref()).then(|| after.map(str::to_owned)).flatten()
         };
         if let Some(leader) = new_leader {
-            tracing::info!(lease = %self.options, leader, "there is a new leader");
+            tracing::info!(lease = %self.options, leader, "new leader");
             self.hooks.new_leader(&leader);
         }
     }
@@ -342,7 +345,7 @@ impl Elector {
         self.hooks.started();
     }
 
-    /// Whatever the reason, once for each term. The fence comes first: nothing that a hook does may be done as the leader.
+    /// Ends the term, once, for any reason. Closes the fence first, so that hooks cannot write as the leader.
     pub(super) fn stop_leading(&self) {
         self.fence.close();
         if self.is_leading.swap(false, Ordering::SeqCst) {
@@ -350,13 +353,13 @@ impl Elector {
         }
     }
 
-    /// Gives the lease up if it is ours. It is tried until the renew deadline is over, and told once what came of it.
-    pub(super) async fn give_up(&self) {
+    /// Releases the lease if this candidate holds it. Retries until the renew deadline, and logs the result once.
+    pub(super) async fn release_lease(&self) {
         let Self { options, clock, .. } = self;
         let mut last = None;
         let tries = async {
             loop {
-                match self.vacate().await {
+                match self.try_release().await {
                     Ok(was_ours) => return was_ours,
                     Err(error) => last = Some(error),
                 }
@@ -364,24 +367,24 @@ impl Elector {
             }
         };
         match clock.timeout(options.renew_deadline, tries).await {
-            Ok(true) => tracing::info!(lease = %options, "gave the lease up"),
-            Ok(false) => tracing::info!(lease = %options, "the lease is not ours, nothing to give up"),
+            Ok(true) => tracing::info!(lease = %options, "lease released"),
+            Ok(false) => tracing::info!(lease = %options, "lease not held; nothing to release"),
             Err(_) => {
                 let error =
                     last.map_or_else(|| "no answer".to_owned(), |error| crate::error::describe(&error));
-                tracing::warn!(lease = %options, error, "cannot give the lease up in time: it ends by itself");
+                tracing::warn!(lease = %options, error, "cannot release the lease in time; left to expire");
             }
         }
     }
 
-    /// One try to give the lease up. False if it is not ours, or not there.
-    async fn vacate(&self) -> Result<bool, LeaseError> {
+    /// One attempt to release the lease. False if this candidate does not hold it, or it does not exist.
+    async fn try_release(&self) -> Result<bool, LeaseError> {
         if self.is_in_doubt() {
-            self.look().await?;
+            self.read_lease().await?;
         }
-        let mut has_looked = false;
+        let mut has_read = false;
         loop {
-            if !self.has_it() {
+            if !self.is_holder() {
                 return Ok(false);
             }
             let Some(seen) = self.seen().lease().cloned() else { return Ok(false) };
@@ -402,18 +405,18 @@ impl Elector {
                     self.see(None);
                     return Ok(false);
                 }
-                // Once: a server that says so whatever it is sent is not to be asked without a pause.
-                Err(error) if error.is_conflict() && !has_looked => {
-                    self.look().await?;
-                    has_looked = true;
+                // Only once: a server that always returns a conflict must not be called without a pause.
+                Err(error) if error.is_conflict() && !has_read => {
+                    self.read_lease().await?;
+                    has_read = true;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether the lease is ours, as far as is known.
-    fn has_it(&self) -> bool {
+    /// Whether this candidate holds the lease, as last observed.
+    fn is_holder(&self) -> bool {
         self.seen().holder() == Some(&*self.identity)
     }
 
@@ -426,14 +429,14 @@ impl Elector {
     }
 }
 
-/// The host's name, where it is known, and something random: two processes of one host are two candidates.
+/// The host's name, if known, and a random suffix: two processes of one host are two candidates.
 fn identity(clock: &Clock) -> String {
     let host = hostname::get().ok().and_then(|host| host.into_string().ok()).filter(|host| !host.is_empty());
     let random = (clock.rng().next_u64(), clock.rng().next_u64());
     format!("{}_{:016x}{:016x}", host.as_deref().unwrap_or("unknown"), random.0, random.1)
 }
 
-impl fmt::Debug for Elector {
+impl fmt::Debug for LeaderElector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Elector")
             .field("lease", &format_args!("{}", self.options))

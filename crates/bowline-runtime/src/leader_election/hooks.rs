@@ -1,4 +1,4 @@
-//! Who is told what about the election. A hook that panics is logged and changes nothing else.
+//! Hooks of the election. A panic in a hook is logged and changes nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -6,17 +6,17 @@ use bowline_clock::panic_message;
 
 use crate::ElectionMetrics;
 
-/// Who is told of new leaders.
-pub(crate) type Told = Box<dyn Fn(&str) + Send + Sync>;
+/// Called with the identity of each new leader.
+pub(crate) type NewLeaderHook = Box<dyn Fn(&str) + Send + Sync>;
 
-/// Who is told of the beginning or the end of a term.
-pub(crate) type Called = Box<dyn Fn() + Send + Sync>;
+/// Called at the start or the end of a term.
+pub(crate) type LeadershipHook = Box<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
 pub(super) struct Hooks {
-    pub(super) new_leader: Option<Told>,
-    pub(super) started: Option<Called>,
-    pub(super) stopped: Option<Called>,
+    pub(super) new_leader: Option<NewLeaderHook>,
+    pub(super) started: Option<LeadershipHook>,
+    pub(super) stopped: Option<LeadershipHook>,
     pub(super) metrics: Option<ElectionMetrics>,
 }
 
@@ -42,10 +42,10 @@ impl Hooks {
     }
 }
 
-/// A panic must not end the candidate: its lease would stay, and nobody would renew it.
+/// A panic must not end the candidate: no process would renew its lease.
 fn call(name: &'static str, hook: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(hook)) {
         let panic = panic_message(&*panic);
-        tracing::error!(hook = name, panic, "a hook of the leader election panicked; the election goes on");
+        tracing::error!(hook = name, panic, "leader election hook panicked");
     }
 }

@@ -1,97 +1,96 @@
-//! A term: the lease is renewed until it is lost, given up or left alone.
+//! A term of leadership: renews the lease until it is lost, released or abandoned.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::elector::{Elector, Try};
+use super::elector::{LeaderElector, LeaseAttempt};
 
-/// The lease is ours. See [`hold`](Self::hold).
+/// This candidate holds the lease. See [`renew_until_lost`](Self::renew_until_lost).
 #[must_use = "a lease that nobody holds is lost"]
 pub struct Leadership<'e> {
-    elector: &'e Elector,
+    elector: &'e LeaderElector,
 }
 
-/// The lease is not ours any more.
+/// This candidate no longer holds the lease.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Lost {
-    /// It could not be renewed in time.
-    #[error("leader election lost: {election} was not renewed within {deadline:?}: {last}")]
+pub enum LeadershipLost {
+    /// The lease could not be renewed in time.
+    #[error("leadership lost: {election} was not renewed within {deadline:?}: {last}")]
     NotRenewed {
         /// The lease, as `namespace/name`.
         election: String,
-        /// How long it was tried.
+        /// The renew deadline.
         deadline: Duration,
-        /// What the last try came to.
+        /// The result of the last attempt.
         last: String,
     },
-    /// Somebody else has it.
-    #[error("leader election lost: {election} is held by {holder} now")]
+    /// Another candidate holds the lease.
+    #[error("leadership lost: {election} is held by {holder} now")]
     Taken {
         /// The lease, as `namespace/name`.
         election: String,
-        /// Who has it.
+        /// The holder of the lease.
         holder: String,
     },
 }
 
 impl<'e> Leadership<'e> {
-    pub(super) fn new(elector: &'e Elector) -> Self {
+    pub(super) fn new(elector: &'e LeaderElector) -> Self {
         Self { elector }
     }
 
-    /// Renews the lease until it is lost, and says why it was. The [fence](Elector::fence) is closed then.
-    pub async fn hold(&self) -> Lost {
+    /// Renews the lease until it is lost, and returns the reason. The [fence](LeaderElector::fence) is closed then.
+    pub async fn renew_until_lost(&self) -> LeadershipLost {
         let lost = self.renew().await;
         self.elector.stop_leading();
         lost
     }
 
-    async fn renew(&self) -> Lost {
-        let Elector { options, clock, fence, .. } = self.elector;
+    async fn renew(&self) -> LeadershipLost {
+        let LeaderElector { options, clock, fence, .. } = self.elector;
         let election = options.to_string();
         let mut last = "this process was frozen, or too busy to try".to_owned();
         loop {
             let Ok(left) = fence.remaining() else {
-                return Lost::NotRenewed { election, deadline: options.renew_deadline, last };
+                return LeadershipLost::NotRenewed { election, deadline: options.renew_deadline, last };
             };
             clock.sleep(options.retry_period.min(left)).await;
             let Ok(left) = fence.remaining() else { continue };
             match clock.timeout(left, self.elector.attempt()).await {
-                Ok(Ok(Try::Ours)) => {}
-                Ok(Ok(Try::Theirs(_))) => {
+                Ok(Ok(LeaseAttempt::Held)) => {}
+                Ok(Ok(LeaseAttempt::HeldByOther(_))) => {
                     let holder = self.elector.leader().unwrap_or_else(|| "another candidate".to_owned());
-                    return Lost::Taken { election, holder };
+                    return LeadershipLost::Taken { election, holder };
                 }
                 Ok(Err(error)) => {
                     last = crate::error::describe(&error);
-                    tracing::warn!(lease = %options, error = %last, "cannot renew the lease, trying again");
+                    tracing::warn!(lease = %options, error = %last, "cannot renew the lease; will retry");
                 }
                 Err(_) => "the server did not answer".clone_into(&mut last),
             }
         }
     }
 
-    /// Stops leading: closes the fence, and gives the lease up, if the options say so, so that another candidate may take it
-    /// at once. To be called when all that needs leadership has stopped; if it did not, see [`abandon`](Self::abandon).
+    /// Stops leading: closes the fence, and releases the lease if the options say so, so that another candidate can
+    /// take it at once. Call it after all leader-only work has stopped; otherwise call [`abandon`](Self::abandon).
     ///
-    /// A server that does not answer, or says no, is asked again until the renew deadline is over: then the lease is left
-    /// to end by itself.
+    /// Failed requests are retried until the renew deadline; after that the lease is left to expire.
     pub async fn release(self) {
         self.elector.stop_leading();
         if self.elector.options.release_on_stop {
-            self.elector.give_up().await;
+            self.elector.release_lease().await;
         }
     }
 
-    /// Stops leading without a word to the server: closes the fence, and leaves the lease to end by itself.
+    /// Stops leading without a request: closes the fence, and leaves the lease to expire.
     ///
-    /// For when something that needs leadership did not stop although it was told to. The fence keeps back what it writes
-    /// to the API server, but not what it does elsewhere: whoever takes over should find the lease's duration between that
-    /// and its own beginning, and not come at once, as after [`release`](Self::release).
+    /// Use it when leader-only work did not stop. The fence blocks its writes to the API server, but not its other
+    /// effects. So the next leader must wait for the lease duration, not start at once as after
+    /// [`release`](Self::release).
     pub fn abandon(self) {
         self.elector.stop_leading();
-        tracing::warn!(lease = %self.elector.options, "leads no more, and leaves the lease to end by itself");
+        tracing::warn!(lease = %self.elector.options, "leadership given up; lease left to expire");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The lease at the API server: reading and writing it, each within a limit.
+//! Requests for the lease, each with a timeout.
 
 use std::time::Duration;
 
@@ -10,24 +10,24 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
 
-/// What went wrong with a request about the lease.
+/// A request for the lease failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LeaseError {
-    /// The server said no, or could not be reached.
+    /// The server returned an error, or could not be reached.
     #[error(transparent)]
     Kube(#[from] kube::Error),
-    /// There was no answer in time.
+    /// The request timed out.
     #[error("no answer within {0:?}")]
     Silent(Duration),
 }
 
 impl LeaseError {
-    /// Whether somebody else wrote meanwhile.
+    /// Whether another process wrote meanwhile.
     pub(super) fn is_conflict(&self) -> bool {
         self.code() == Some(409)
     }
 
-    /// Whether there is no such lease.
+    /// Whether the lease does not exist.
     pub(super) fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }
@@ -44,7 +44,7 @@ impl LeaseError {
         }
     }
 
-    /// What to do about it, where that is known.
+    /// The remedy, if it is known.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self.code()? {
             401 => Some("is the token or certificate valid?"),
@@ -57,7 +57,7 @@ impl LeaseError {
     }
 }
 
-/// The lease that is fought for.
+/// The lease of the election.
 #[derive(Clone)]
 pub(super) struct LeaseLock {
     api: Api<Lease>,
@@ -98,15 +98,15 @@ impl LeaseLock {
         self.within(Box::pin(self.api.create(&PostParams::default(), &lease))).await
     }
 
-    /// Puts a new spec into a lease that was read before, unless somebody else has written it since.
+    /// Replaces the spec of a lease, unless it was written since it was read.
     pub(super) async fn replace(&self, seen: &Lease, spec: LeaseSpec) -> Result<Lease, LeaseError> {
         let lease = Lease { metadata: seen.metadata.clone(), spec: Some(spec) };
         self.within(Box::pin(self.api.replace(&self.name, &PostParams::default(), &lease))).await
     }
 
-    /// Now, as it is written into the object.
+    /// The current time in the form of the object.
     pub(super) fn wall(&self) -> Option<MicroTime> {
-        Timestamp::try_from(self.clock.wall()).ok().map(MicroTime)
+        Timestamp::try_from(self.clock.system_time()).ok().map(MicroTime)
     }
 
     async fn within<T>(&self, request: BoxFuture<'_, kube::Result<T>>) -> Result<T, LeaseError> {

@@ -1,36 +1,36 @@
-//! What a candidate knows about the lease, and what follows from it. Pure: time is an argument.
+//! The last observed state of the lease, and the next step of a candidate. Pure: time is an argument.
 //!
-//! Only local time counts. When a record was written, by the clock of whoever wrote it, is for people; how long ago this
-//! candidate first saw it decides.
+//! Only local time counts. The times in the record are the writer's, and only for people; a candidate measures the age
+//! of a record from its own first observation of it.
 
 use std::time::Duration;
 
 use bowline_clock::Instant;
 use k8s_openapi::api::coordination::v1::Lease;
 
-/// The lease as it was last seen, and since when it looks like that.
+/// The lease as last observed, and the time since when it is unchanged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Observation {
     lease: Option<Lease>,
     since: Instant,
 }
 
-/// What is to be done about the lease.
+/// The next step of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// There is none: make it.
+    /// The lease does not exist: create it.
     Create,
-    /// It is ours: renew it.
+    /// This candidate holds the lease: renew it.
     Renew,
-    /// It is nobody's, or whoever had it did not renew it: take it.
+    /// The lease has no holder, or its holder did not renew it: take it.
     Take,
-    /// It is somebody else's until then, if it is not renewed.
+    /// Another candidate holds the lease until then, unless it renews it.
     Wait(Instant),
 }
 
 impl Observation {
-    /// The lease was read or written and looks like this. `now` must not be before the answer came: the holder may have
-    /// renewed it up to then.
+    /// Stores a lease that was read or written. `now` must not be before the response: the holder may have renewed it
+    /// up to then.
     pub(super) fn see(&mut self, lease: Option<Lease>, now: Instant) {
         let is_same = match (&self.lease, &lease) {
             (Some(old), Some(new)) => old.spec == new.spec && old.metadata.uid == new.metadata.uid,
@@ -43,23 +43,23 @@ impl Observation {
         self.lease = lease;
     }
 
-    /// The lease, as it was last seen.
+    /// The lease as last observed.
     pub(super) fn lease(&self) -> Option<&Lease> {
         self.lease.as_ref()
     }
 
-    /// Who has it, as far as is known.
+    /// The holder as last observed.
     pub(super) fn holder(&self) -> Option<&str> {
         self.lease.as_ref()?.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
     }
 
-    /// Since when it looks like that.
+    /// The time since when the lease is unchanged.
     pub(super) fn since(&self) -> Instant {
         self.since
     }
 
-    /// What `identity` is to do now. Somebody else's lease lasts as long as it says, but no shorter than ours, `least`: whoever
-    /// shortens it by hand does not thereby shorten the time for which its holder believes to have it.
+    /// The next step of `identity`. Another holder's lease lasts for its own duration, but at least for `least`, which
+    /// is ours: shortening it by hand does not shorten the time for which its holder believes to lead.
     pub(super) fn step(&self, identity: &str, least: Duration, now: Instant) -> Step {
         let Some(lease) = &self.lease else { return Step::Create };
         match self.holder() {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_not_there_is_made_and_one_that_is_nobodys_is_taken() {
+    fn a_missing_lease_is_created_and_one_without_a_holder_is_taken() {
         let mut seen = Observation::default();
         assert_eq!(seen.step("me", FIFTEEN, at(0)), Step::Create);
         seen.see(Some(held_by("", 3, Some(1))), at(0));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_lease_is_taken_only_when_it_looked_the_same_for_its_duration() {
+    fn another_holders_lease_is_taken_only_after_its_duration_without_a_change() {
         let mut seen = Observation::default();
         seen.see(Some(held_by("other", 0, Some(20))), at(5));
         assert_eq!(seen.step("me", FIFTEEN, at(24)), Step::Wait(at(25)));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_does_not_say_how_long_it_lasts_lasts_as_long_as_ours() {
+    fn a_lease_without_a_duration_lasts_as_long_as_ours() {
         let mut seen = Observation::default();
         seen.see(Some(held_by("other", 0, None)), at(0));
         assert_eq!(seen.step("me", FIFTEEN, at(14)), Step::Wait(at(15)));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_lease_is_renewed_however_old_it_is() {
+    fn our_own_lease_is_renewed_at_any_age() {
         let mut seen = Observation::default();
         seen.see(Some(held_by("me", 0, Some(1))), at(0));
         assert_eq!(seen.step("me", FIFTEEN, at(1000)), Step::Renew);

@@ -1,16 +1,16 @@
-//! Which durations make sense, and that none of them ends the process.
+//! Validation of durations; none of them panics.
 
 use std::time::Duration;
 
 use bowline_clock::Simulation;
-use bowline_runtime::leader_election::{ElectionError, LeaderElection};
+use bowline_runtime::leader_election::{ElectionError, LeaderElectionConfig};
 
-use crate::{SECOND, candidate, world};
+use crate::{SECOND, candidate, take_calls, world};
 
 const LONGEST: Duration = Duration::from_secs((1 << 31) - 1);
 
-fn election(lease: Duration, renew: Duration, retry: Duration) -> LeaderElection {
-    LeaderElection::new("default", "operator")
+fn election(lease: Duration, renew: Duration, retry: Duration) -> LeaderElectionConfig {
+    LeaderElectionConfig::new("default", "operator")
         .identity("b")
         .lease_duration(lease)
         .renew_deadline(renew)
@@ -18,11 +18,11 @@ fn election(lease: Duration, renew: Duration, retry: Duration) -> LeaderElection
 }
 
 #[test]
-fn durations_that_make_no_sense_are_refused_by_name() {
+fn invalid_durations_are_refused_by_name() {
     Simulation::new(11).run(|clock| async move {
         let (_, client) = world(&clock);
         let build = |lease: u32, renew: u32, retry: u32| {
-            LeaderElection::new("default", "operator")
+            LeaderElectionConfig::new("default", "operator")
                 .lease_duration(SECOND / 10 * lease)
                 .renew_deadline(SECOND / 10 * renew)
                 .retry_period(SECOND / 10 * retry)
@@ -45,13 +45,13 @@ fn durations_that_make_no_sense_are_refused_by_name() {
         );
         assert!(matches!(build(9, 5, 2), Err(ElectionError::TooShort { .. })));
         assert!(matches!(build(20, 12, 0), Err(ElectionError::TooShort { .. })));
-        let nameless = LeaderElection::new("default", "").build(client.clone(), &clock).map(|_| ());
+        let nameless = LeaderElectionConfig::new("default", "").build(client.clone(), &clock).map(|_| ());
         assert_eq!(nameless.unwrap_err().to_string(), "leader election: the name of the lease must not be empty");
     });
 }
 
 #[test]
-fn no_duration_panics_and_what_is_zero_or_without_end_is_refused() {
+fn no_duration_panics_and_zero_and_infinite_ones_are_refused() {
     let nanosecond = Duration::from_nanos(1);
     let durations = [
         Duration::ZERO,
@@ -95,22 +95,22 @@ fn the_longest_durations_work() {
         let election = election(LONGEST, LONGEST.saturating_sub(SECOND), LONGEST / 2);
         let elector = election.build(client.clone(), &clock).unwrap();
         let leadership = elector.acquire().await;
-        assert!(clock.timeout(LONGEST * 2, leadership.hold()).await.is_err(), "it is renewed");
+        assert!(clock.timeout(LONGEST * 2, leadership.renew_until_lost()).await.is_err(), "it is renewed");
         assert!(elector.fence().is_open());
     });
 }
 
 #[test]
-fn a_retry_period_that_is_shorter_than_the_shortest_pause_is_kept_to() {
+fn a_retry_period_below_the_minimum_pause_is_used() {
     Simulation::new(51).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let first = candidate(&client, &clock, "a");
         let election = election(15 * SECOND, SECOND, Duration::from_millis(5));
         let second = election.build(client.clone(), &clock).unwrap();
         let _leadership = first.acquire().await;
-        server.take_calls();
+        let _before = take_calls(&faults);
         assert!(clock.timeout(SECOND, second.acquire()).await.is_err());
-        let looks = server.take_calls().len();
+        let looks = take_calls(&faults).len();
         assert!((140..=201).contains(&looks), "{looks} in a second");
     });
 }

@@ -7,7 +7,7 @@ use bowline_clock::Simulation;
 use crate::{SECOND, candidate, holder, logged, world};
 
 #[test]
-fn hooks_that_panic_are_logged_by_name_and_end_nothing() {
+fn panicking_hooks_are_logged_by_name_and_end_nothing() {
     let logged = logged(|| {
         Simulation::new(30).run(|clock| async move {
             let (_, client) = world(&clock);
@@ -22,11 +22,14 @@ fn hooks_that_panic_are_logged_by_name_and_end_nothing() {
                     panic!("cannot stop");
                 });
             let leadership = elector.acquire().await;
-            assert!(clock.timeout(60 * SECOND, leadership.hold()).await.is_err(), "it is renewed");
+            assert!(
+                clock.timeout(60 * SECOND, leadership.renew_until_lost()).await.is_err(),
+                "it is renewed"
+            );
             assert!(elector.fence().is_open());
             leadership.release().await;
             assert_eq!(holder(&client).await.as_deref(), Some(""));
-            assert_eq!(*was_open.lock().unwrap(), [false], "the fence is closed before anybody is told");
+            assert_eq!(*was_open.lock().unwrap(), [false], "the fence is closed before hooks are called");
         });
     });
     for (hook, panic) in [

@@ -1,4 +1,4 @@
-//! Leader election on the embedded server, on simulated time: who leads, from when to when, and what the fence lets pass.
+//! Leader election on the embedded server, on simulated time: terms of leaders, and requests that pass the fence.
 
 mod durations;
 mod hooks;
@@ -6,15 +6,15 @@ mod stop;
 mod takeover;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::faults::{Faults, Rule};
+use bowline_apiserver::{ApiServer, Verb, Verdict};
 use bowline_clock::{Clock, Instant, Simulation};
 use bowline_machinery::Status;
 use bowline_runtime::Metrics;
-use bowline_runtime::leader_election::{Elector, LeaderElection, Lost};
+use bowline_runtime::leader_election::{LeaderElectionConfig, LeaderElector, LeadershipLost};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -22,103 +22,26 @@ use kube::{Api, Client};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the server did with requests about leases, and whether it answers them.
-#[derive(Clone, Default)]
-struct Server {
-    is_away: Arc<AtomicBool>,
-    calls: Arc<Mutex<Vec<String>>>,
-    /// Updates are not found until the lease is read.
-    is_lost: Arc<AtomicBool>,
-    /// Writes of config maps take as long as it says.
-    write: Arc<Mutex<Option<(Clock, Duration)>>>,
-    /// When set, requests may take seconds.
-    slow: Arc<Mutex<Option<Clock>>>,
-    pace: Arc<Mutex<Option<Pace>>>,
-    /// When set, updates are refused like this.
-    refusal: Arc<Mutex<Option<Status>>>,
-}
-
-/// How long requests of a kind take until they are looked at, and after they were committed.
-#[derive(Clone)]
-struct Pace {
-    clock: Clock,
-    verb: Verb,
-    before: Duration,
-    after: Duration,
-}
-
-impl Hook for Server {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        Box::pin(async move {
-            self.calls.lock().expect("nobody panics with it").push(format!("{:?}", call.verb));
-            self.dawdle().await;
-            if let Some(pace) = self.pace_of(call) {
-                pace.clock.sleep(pace.before).await;
-            }
-            match call.verb {
-                Verb::Get => self.is_lost.store(false, Ordering::SeqCst),
-                Verb::Update if self.is_lost.load(Ordering::SeqCst) => {
-                    return Verdict::Fail(Status::failure(404, "NotFound", "there is no such lease"));
-                }
-                _ => {}
-            }
-            let refusal = self.refusal.lock().expect("nobody panics with it").clone();
-            if let Some(refusal) = refusal.filter(|_| call.verb == Verb::Update) {
-                return Verdict::Fail(refusal);
-            }
-            let write = self.write.lock().expect("nobody panics with it").clone();
-            if let Some((clock, duration)) = write.filter(|_| call.verb == Verb::Create) {
-                clock.sleep(duration).await;
-            }
-            if self.is_away.load(Ordering::SeqCst) {
-                return Verdict::Fail(Status::failure(500, "InternalError", "the server is away"));
-            }
-            Verdict::Proceed
-        })
-    }
-
-    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        Box::pin(async move {
-            self.dawdle().await;
-            if let Some(pace) = self.pace_of(call) {
-                pace.clock.sleep(pace.after).await;
-            }
-            Verdict::Proceed
-        })
-    }
-}
-
-impl Server {
-    async fn dawdle(&self) {
-        let slow = self.slow.lock().expect("nobody panics with it").clone();
-        if let Some(clock) = slow.filter(|clock| clock.rng().range(0..3) == 0) {
-            clock.sleep(Duration::from_millis(clock.rng().range(0..6900))).await;
-        }
-    }
-
-    fn pace_of(&self, call: &Call) -> Option<Pace> {
-        self.pace.lock().expect("nobody panics with it").clone().filter(|pace| pace.verb == call.verb)
-    }
-
-    fn set_pace(&self, clock: &Clock, verb: Verb, before: Duration, after: Duration) {
-        *self.pace.lock().expect("nobody panics with it") =
-            Some(Pace { clock: clock.clone(), verb, before, after });
-    }
-
-    fn take_calls(&self) -> Vec<String> {
-        std::mem::take(&mut *self.calls.lock().expect("nobody panics with it"))
-    }
-}
-
-fn world(clock: &Clock) -> (Server, Client) {
-    let hook = Server::default();
+/// A server with a fault kit.
+fn world(clock: &Clock) -> (Faults, Client) {
+    let faults = Faults::new();
     let server =
-        ApiServer::builder().clock(clock.clone()).hook(hook.clone()).build().expect("defaults are valid");
-    (hook, Client::new(server, "default"))
+        ApiServer::builder().clock(clock.clone()).faults(&faults).build().expect("defaults are valid");
+    (faults, Client::new(server, "default"))
 }
 
-fn candidate(client: &Client, clock: &Clock, identity: &str) -> Elector {
-    LeaderElection::new("default", "operator")
+/// The verbs of the requests since this was called last.
+fn take_calls(faults: &Faults) -> Vec<String> {
+    faults.requests().take().iter().map(|request| format!("{:?}", request.info.verb)).collect()
+}
+
+/// From now on the server is away.
+fn leave(faults: &Faults) -> Rule {
+    faults.all().fail(Status::failure(500, "InternalError", "the server is away"))
+}
+
+fn candidate(client: &Client, clock: &Clock, identity: &str) -> LeaderElector {
+    LeaderElectionConfig::new("default", "operator")
         .identity(identity)
         .build(client.clone(), clock)
         .expect("defaults are valid")
@@ -139,26 +62,26 @@ fn transitions(lease: &Lease) -> Option<i32> {
 #[test]
 fn the_first_candidate_leads_and_renews_without_reading() {
     Simulation::new(1).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
         let leadership = elector.acquire().await;
         assert!(elector.fence().is_open());
-        assert_eq!(server.take_calls(), ["Get", "Create"]);
-        assert!(clock.timeout(21 * SECOND, leadership.hold()).await.is_err());
-        assert_eq!(server.take_calls(), vec!["Update"; 10]);
+        assert_eq!(take_calls(&faults), ["Get", "Create"]);
+        assert!(clock.timeout(21 * SECOND, leadership.renew_until_lost()).await.is_err());
+        assert_eq!(take_calls(&faults), vec!["Update"; 10]);
         assert_eq!(transitions(&lease(&client).await), Some(0));
     });
 }
 
 #[test]
-fn another_candidate_takes_over_when_the_lease_was_not_renewed_for_its_duration() {
+fn another_candidate_takes_over_after_the_lease_duration_without_a_renewal() {
     Simulation::new(2).run(|clock| async move {
         let (_, client) = world(&clock);
         let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
         let _leadership = first.acquire().await;
         let begun = clock.now();
         let _other = second.acquire().await;
-        let waited = clock.now().since(begun);
+        let waited = clock.now().duration_since(begun);
         assert!((15 * SECOND..=18 * SECOND).contains(&waited), "{waited:?}");
         assert!(!first.fence().is_open(), "two lead at once");
         let lease = lease(&client).await;
@@ -168,7 +91,7 @@ fn another_candidate_takes_over_when_the_lease_was_not_renewed_for_its_duration(
 }
 
 #[test]
-fn a_lease_that_is_given_up_is_taken_at_the_next_try() {
+fn a_released_lease_is_taken_at_the_next_attempt() {
     Simulation::new(3).run(|clock| async move {
         let (_, client) = world(&clock);
         let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
@@ -182,10 +105,10 @@ fn a_lease_that_is_given_up_is_taken_at_the_next_try() {
 }
 
 #[test]
-fn a_lease_that_is_not_to_be_released_stays() {
+fn a_lease_is_kept_without_release_on_stop() {
     Simulation::new(4).run(|clock| async move {
         let (_, client) = world(&clock);
-        let elector = LeaderElection::new("default", "operator")
+        let elector = LeaderElectionConfig::new("default", "operator")
             .identity("a")
             .release_on_stop(false)
             .build(client.clone(), &clock)
@@ -196,38 +119,38 @@ fn a_lease_that_is_not_to_be_released_stays() {
 }
 
 #[test]
-fn a_leader_that_cannot_renew_gives_up_at_its_deadline_and_says_why() {
+fn a_leader_that_cannot_renew_stops_at_its_deadline_with_the_reason() {
     Simulation::new(5).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
         let leadership = elector.acquire().await;
         let begun = clock.now();
-        server.is_away.store(true, Ordering::SeqCst);
-        let lost = leadership.hold().await;
+        leave(&faults);
+        let lost = leadership.renew_until_lost().await;
         assert_eq!(clock.now(), begun + 10 * SECOND);
         assert!(!elector.fence().is_open());
-        let Lost::NotRenewed { election, last, .. } = lost else { panic!("{lost}") };
+        let LeadershipLost::NotRenewed { election, last, .. } = lost else { panic!("{lost}") };
         assert_eq!(election, "default/operator");
         assert!(last.contains("the server is away"), "{last}");
     });
 }
 
 #[test]
-fn a_leader_outlives_an_api_server_that_is_away_for_less_than_the_deadline() {
+fn a_leader_survives_an_outage_shorter_than_the_deadline() {
     Simulation::new(6).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
         let leadership = elector.acquire().await;
-        server.is_away.store(true, Ordering::SeqCst);
-        assert!(clock.timeout(7 * SECOND, leadership.hold()).await.is_err());
-        server.is_away.store(false, Ordering::SeqCst);
-        assert!(clock.timeout(60 * SECOND, leadership.hold()).await.is_err());
+        let away = leave(&faults);
+        assert!(clock.timeout(7 * SECOND, leadership.renew_until_lost()).await.is_err());
+        away.remove();
+        assert!(clock.timeout(60 * SECOND, leadership.renew_until_lost()).await.is_err());
         assert!(elector.fence().is_open());
     });
 }
 
 #[test]
-fn a_lease_that_somebody_gave_to_another_by_hand_is_lost_at_once() {
+fn a_lease_reassigned_by_hand_is_lost_at_once() {
     Simulation::new(7).run(|clock| async move {
         let (_, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
@@ -236,10 +159,10 @@ fn a_lease_that_somebody_gave_to_another_by_hand_is_lost_at_once() {
         let edit = serde_json::json!({"spec": {"holderIdentity": "by-hand"}});
         api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
         let begun = clock.now();
-        let lost = leadership.hold().await;
+        let lost = leadership.renew_until_lost().await;
         assert_eq!(
             lost,
-            Lost::Taken { election: "default/operator".to_owned(), holder: "by-hand".to_owned() }
+            LeadershipLost::Taken { election: "default/operator".to_owned(), holder: "by-hand".to_owned() }
         );
         assert_eq!(clock.now(), begun + 2 * SECOND);
         assert!(!elector.fence().is_open());
@@ -247,7 +170,7 @@ fn a_lease_that_somebody_gave_to_another_by_hand_is_lost_at_once() {
 }
 
 #[test]
-fn a_lease_that_was_labelled_or_deleted_by_hand_is_kept() {
+fn a_lease_labelled_or_deleted_by_hand_is_kept() {
     Simulation::new(8).run(|clock| async move {
         let (_, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
@@ -255,75 +178,77 @@ fn a_lease_that_was_labelled_or_deleted_by_hand_is_kept() {
         let api: Api<Lease> = Api::namespaced(client.clone(), "default");
         let edit = serde_json::json!({"metadata": {"labels": {"seen": "yes"}}});
         api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
-        assert!(clock.timeout(5 * SECOND, leadership.hold()).await.is_err());
+        assert!(clock.timeout(5 * SECOND, leadership.renew_until_lost()).await.is_err());
         api.delete("operator", &DeleteParams::default()).await.unwrap();
-        assert!(clock.timeout(15 * SECOND, leadership.hold()).await.is_err());
+        assert!(clock.timeout(15 * SECOND, leadership.renew_until_lost()).await.is_err());
         assert!(elector.fence().is_open());
     });
 }
 
 #[test]
-fn new_leaders_are_told_of_once_each() {
+fn the_hook_is_called_once_per_new_leader() {
     Simulation::new(9).run(|clock| async move {
         let (_, client) = world(&clock);
-        let told: Arc<Mutex<Vec<String>>> = Arc::default();
-        let hook = told.clone();
+        let calls: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hook = calls.clone();
         let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
         let second = second.on_new_leader(move |leader| hook.lock().unwrap().push(leader.to_owned()));
         let _leadership = first.acquire().await;
         let _other = second.acquire().await;
-        assert_eq!(*told.lock().unwrap(), ["a", "b"]);
+        assert_eq!(*calls.lock().unwrap(), ["a", "b"]);
     });
 }
 
 #[test]
-fn beginning_and_ending_to_lead_is_told_once_each_with_the_fence_open_and_closed() {
+fn hooks_for_start_and_end_of_a_term_see_an_open_and_a_closed_fence() {
     Simulation::new(16).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let metrics = Metrics::new();
         let status = || {
             metrics.encode().lines().find_map(|line| {
                 line.strip_prefix("leader_election_master_status{name=\"operator\"} ").map(str::to_owned)
             })
         };
-        let told: Arc<Mutex<Vec<&str>>> = Arc::default();
-        let (started, stopped) = (told.clone(), told.clone());
+        let calls: Arc<Mutex<Vec<&str>>> = Arc::default();
+        let (started, stopped) = (calls.clone(), calls.clone());
         let elector = candidate(&client, &clock, "a")
             .on_started_leading(move || started.lock().unwrap().push("started"))
             .on_stopped_leading(move || stopped.lock().unwrap().push("stopped"))
             .metrics(&metrics);
         assert_eq!(status().as_deref(), Some("0"));
         let leadership = elector.acquire().await;
-        assert_eq!((status().as_deref(), &**told.lock().unwrap()), (Some("1"), &["started"][..]));
+        assert_eq!((status().as_deref(), &**calls.lock().unwrap()), (Some("1"), &["started"][..]));
         leadership.release().await;
-        assert_eq!((status().as_deref(), &**told.lock().unwrap()), (Some("0"), &["started", "stopped"][..]));
+        assert_eq!((status().as_deref(), &**calls.lock().unwrap()), (Some("0"), &["started", "stopped"][..]));
 
         let leadership = elector.acquire().await;
-        server.is_away.store(true, Ordering::SeqCst);
-        leadership.hold().await;
+        leave(&faults);
+        leadership.renew_until_lost().await;
         leadership.release().await;
-        assert_eq!(*told.lock().unwrap(), ["started", "stopped", "started", "stopped"]);
+        assert_eq!(*calls.lock().unwrap(), ["started", "stopped", "started", "stopped"]);
         assert_eq!(status().as_deref(), Some("0"));
     });
 }
 
 #[test]
-fn who_holds_a_lease_and_neither_renews_it_nor_ends_is_not_healthy() {
+fn a_holder_that_neither_renews_nor_ends_is_unhealthy() {
     Simulation::new(17).run(|clock| async move {
         let (_, client) = world(&clock);
         let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
         assert_eq!(first.check(5 * SECOND), Ok(()));
         let leadership = first.acquire().await;
-        assert!(clock.timeout(60 * SECOND, leadership.hold()).await.is_err());
+        assert!(clock.timeout(60 * SECOND, leadership.renew_until_lost()).await.is_err());
         assert_eq!(first.check(5 * SECOND), Ok(()), "it renews");
-        // Nobody polls it any more.
+        // The candidate is not polled any more.
         clock.sleep(17 * SECOND).await;
         assert_eq!(first.check(5 * SECOND), Ok(()), "it may be about to end");
         clock.sleep(6 * SECOND).await;
         let expired = first.check(5 * SECOND).unwrap_err();
         assert!((23 * SECOND..26 * SECOND).contains(&expired.age), "{expired}");
         assert!(
-            expired.to_string().starts_with("the lease default/operator is a's, and was not renewed for ")
+            expired
+                .to_string()
+                .starts_with("the lease default/operator is held by a, which has not renewed it for ")
         );
         let _other = second.acquire().await;
         assert_eq!(second.check(5 * SECOND), Ok(()));
@@ -331,7 +256,7 @@ fn who_holds_a_lease_and_neither_renews_it_nor_ends_is_not_healthy() {
 }
 
 #[test]
-fn a_lease_that_was_shortened_by_hand_is_not_taken_while_its_holder_believes_to_have_it() {
+fn a_lease_shortened_by_hand_is_not_taken_while_its_holder_leads() {
     Simulation::new(18).run(|clock| async move {
         let (_, client) = world(&clock);
         let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
@@ -339,15 +264,15 @@ fn a_lease_that_was_shortened_by_hand_is_not_taken_while_its_holder_believes_to_
         let api: Api<Lease> = Api::namespaced(client.clone(), "default");
         let edit = serde_json::json!({"spec": {"leaseDurationSeconds": 1}});
         api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
-        // Its holder cannot renew it: nobody polls it.
+        // Its holder does not renew it, since it is not polled.
         let _other = second.acquire().await;
         assert!(!first.fence().is_open(), "two lead at once");
-        assert!(matches!(leadership.hold().await, Lost::NotRenewed { .. }));
+        assert!(matches!(leadership.renew_until_lost().await, LeadershipLost::NotRenewed { .. }));
     });
 }
 
 #[test]
-fn a_duration_that_was_edited_by_hand_is_put_right_by_the_holder() {
+fn the_holder_corrects_a_duration_edited_by_hand() {
     Simulation::new(19).run(|clock| async move {
         let (_, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
@@ -355,17 +280,17 @@ fn a_duration_that_was_edited_by_hand_is_put_right_by_the_holder() {
         let api: Api<Lease> = Api::namespaced(client.clone(), "default");
         let edit = serde_json::json!({"spec": {"leaseDurationSeconds": 100_000}});
         api.patch("operator", &PatchParams::default(), &Patch::Merge(edit)).await.unwrap();
-        assert!(clock.timeout(5 * SECOND, leadership.hold()).await.is_err());
+        assert!(clock.timeout(5 * SECOND, leadership.renew_until_lost()).await.is_err());
         let spec = lease(&client).await.spec.unwrap();
         assert_eq!((spec.lease_duration_seconds, spec.lease_transitions), (Some(15), Some(0)));
     });
 }
 
-/// What was logged, line by line.
+/// Log output, line by line.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
 
-/// What is logged meanwhile.
+/// Runs `work` and returns its log output.
 fn logged(work: impl FnOnce()) -> String {
     let logged = Logged::default();
     let writer = logged.clone();
@@ -387,14 +312,14 @@ impl io::Write for Logged {
 }
 
 #[test]
-fn a_namespace_that_is_not_there_is_complained_about_once_a_minute_with_a_hint() {
+fn a_missing_namespace_is_logged_once_a_minute_with_a_hint() {
     let logged = logged(|| {
         Simulation::new(20).run(|clock| async move {
-            let (server, client) = world(&clock);
-            let election = LeaderElection::new("nowhere", "operator").identity("a");
+            let (faults, client) = world(&clock);
+            let election = LeaderElectionConfig::new("nowhere", "operator").identity("a");
             let elector = election.build(client, &clock).unwrap();
             assert!(clock.timeout(150 * SECOND, elector.acquire()).await.is_err());
-            assert!(server.take_calls().len() > 100, "it is tried all the time");
+            assert!(take_calls(&faults).len() > 100, "it is tried all the time");
         });
     });
     let warnings: Vec<_> = logged.lines().filter(|line| line.contains(" WARN ")).collect();
@@ -436,15 +361,15 @@ fn is_refused(written: &kube::Result<ConfigMap>) -> bool {
 }
 
 #[test]
-fn a_write_that_waits_is_given_up_soon_after_the_fence_was_closed_whatever_was_left_before() {
+fn a_waiting_write_ends_soon_after_the_fence_closes() {
     Simulation::new(12).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
         let leadership = elector.acquire().await;
-        *server.write.lock().unwrap() = Some((clock.clone(), 8 * SECOND));
+        faults.on(Verb::Create).delay(8 * SECOND);
         let maps: Api<ConfigMap> = Api::namespaced(elector.fence().client(client.clone()), "default");
         let begun = clock.now();
-        // A task of its own: nothing that happens here wakes it.
+        // A separate task: nothing else wakes it.
         let scope = clock.scope("writer");
         let write = scope.spawn("write", create(maps, "late"));
         clock.sleep(3 * SECOND / 2).await;
@@ -455,16 +380,16 @@ fn a_write_that_waits_is_given_up_soon_after_the_fence_was_closed_whatever_was_l
 }
 
 #[test]
-fn a_write_that_takes_longer_than_the_deadline_is_waited_for_while_the_lease_is_renewed() {
+fn a_write_longer_than_the_deadline_completes_while_the_lease_is_renewed() {
     Simulation::new(13).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
         let leadership = elector.acquire().await;
-        *server.write.lock().unwrap() = Some((clock.clone(), 14 * SECOND));
+        faults.on(Verb::Create).delay(14 * SECOND);
         let maps: Api<ConfigMap> = Api::namespaced(elector.fence().client(client.clone()), "default");
         let scope = clock.scope("writer");
         let write = scope.spawn("write", create(maps, "slow"));
-        assert!(clock.timeout(20 * SECOND, leadership.hold()).await.is_err());
+        assert!(clock.timeout(20 * SECOND, leadership.renew_until_lost()).await.is_err());
         write.await.unwrap().unwrap();
     });
 }
@@ -472,10 +397,10 @@ fn a_write_that_takes_longer_than_the_deadline_is_waited_for_while_the_lease_is_
 #[test]
 fn a_write_of_one_term_does_not_pass_in_the_next() {
     Simulation::new(14).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
         let leadership = elector.acquire().await;
-        *server.write.lock().unwrap() = Some((clock.clone(), 5 * SECOND));
+        faults.on(Verb::Create).delay(5 * SECOND);
         let maps: Api<ConfigMap> = Api::namespaced(elector.fence().client(client.clone()), "default");
         let scope = clock.scope("writer");
         let write = scope.spawn("write", create(maps, "late"));
@@ -488,25 +413,39 @@ fn a_write_of_one_term_does_not_pass_in_the_next() {
 }
 
 #[test]
-fn a_renewal_that_fails_for_whatever_reason_is_followed_by_a_look_at_the_lease() {
+fn the_lease_is_read_after_any_failed_renewal() {
     Simulation::new(15).run(|clock| async move {
-        let (server, client) = world(&clock);
+        let (faults, client) = world(&clock);
         let elector = candidate(&client, &clock, "a");
         let leadership = elector.acquire().await;
-        server.take_calls();
-        server.is_lost.store(true, Ordering::SeqCst);
-        assert!(clock.timeout(21 * SECOND, leadership.hold()).await.is_err(), "the lease was lost");
-        assert_eq!(server.take_calls()[..4], ["Update", "Get", "Update", "Update"]);
+        let _before = take_calls(&faults);
+        // Updates are not found until the lease is read.
+        let mut is_lost = true;
+        faults.all().decide(move |request| match request.verb {
+            Verb::Update if is_lost => {
+                Verdict::Fail(Status::failure(404, "NotFound", "there is no such lease"))
+            }
+            verb => {
+                is_lost &= verb != Verb::Get;
+                Verdict::Proceed
+            }
+        });
+        assert!(
+            clock.timeout(21 * SECOND, leadership.renew_until_lost()).await.is_err(),
+            "the lease was lost"
+        );
+        assert_eq!(take_calls(&faults)[..4], ["Update", "Get", "Update", "Update"]);
     });
 }
 
 #[test]
-fn candidates_that_are_not_named_are_different_and_named_after_the_host() {
+fn default_identities_are_distinct_and_start_with_the_host_name() {
     let clock = Clock::real();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     let (_, client) = world(&clock);
-    let candidate = || LeaderElection::new("default", "operator").build(client.clone(), &clock).unwrap();
+    let candidate =
+        || LeaderElectionConfig::new("default", "operator").build(client.clone(), &clock).unwrap();
     let (first, second) = (candidate(), candidate());
     assert_ne!(first.identity(), second.identity());
     let host = hostname::get().unwrap().into_string().unwrap();
@@ -517,15 +456,21 @@ fn candidates_that_are_not_named_are_different_and_named_after_the_host() {
 }
 
 #[test]
-fn of_many_candidates_that_freeze_and_thaw_no_two_have_an_open_fence_at_once() {
+fn two_candidates_that_freeze_and_thaw_never_have_an_open_fence_at_once() {
     for seed in 0..8 {
         Simulation::new(seed).run(|clock| async move {
-            let (server, client) = world(&clock);
-            *server.slow.lock().unwrap() = Some(clock.clone());
-            let electors: Vec<Arc<Elector>> = (0..3)
+            let (faults, client) = world(&clock);
+            // A third of all requests takes seconds before it is done, and a third before it is answered.
+            let slow = || faults.all().probability(1.0 / 3.0);
+            let timer = clock.clone();
+            let dawdle = move |_| timer.sleep(Duration::from_millis(timer.rng().range(0..6900)));
+            slow().run(dawdle.clone());
+            slow().before_response().run(dawdle);
+            let electors: Vec<Arc<LeaderElector>> = (0..3)
                 .map(|number| {
-                    let election = LeaderElection::new("default", "operator").identity(number.to_string());
-                    // With hardly any slack, so that a mistake of seconds shows.
+                    let election =
+                        LeaderElectionConfig::new("default", "operator").identity(number.to_string());
+                    // With little slack, so that an error of seconds shows.
                     Arc::new(election.renew_deadline(14 * SECOND).build(client.clone(), &clock).unwrap())
                 })
                 .collect();
@@ -536,8 +481,8 @@ fn of_many_candidates_that_freeze_and_thaw_no_two_have_an_open_fence_at_once() {
                     loop {
                         let leadership = candidate.acquire().await;
                         let patience = Duration::from_millis(clock.rng().range(1000..30_000));
-                        let lost = clock.timeout(patience, leadership.hold()).await;
-                        // Frozen, in the middle of whatever it was about to do, or stopped in the ordinary way.
+                        let lost = clock.timeout(patience, leadership.renew_until_lost()).await;
+                        // Frozen at an arbitrary point, or stopped gracefully.
                         if lost.is_err() && clock.rng().range(0..2) == 0 {
                             leadership.release().await;
                         }

@@ -1,9 +1,11 @@
-//! When a leader dies, another one leads: not before the lease ended, and not later than was promised.
+//! When a leader dies, another one leads: not before the lease expired, and within the documented time.
 
+use std::future::Ready;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::faults::Faults;
+use bowline_apiserver::{ApiServer, RequestInfo, Verb};
 use bowline_clock::{Clock, Instant, Simulation};
 use kube::Client;
 
@@ -11,56 +13,44 @@ use crate::{SECOND, candidate};
 
 const LEASE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
-/// Timers are no finer than a millisecond, and a few of them come one after the other.
+/// Timers have a resolution of a millisecond, and a few of them run one after the other.
 const TIMERS: Duration = Duration::from_millis(8);
 
-/// A server whose requests take some time, and when they were done: a read is answered then, a write is committed then and
-/// answered as much later.
-#[derive(Clone)]
-struct Paced {
-    clock: Clock,
-    latency: Duration,
-    reads: Arc<Mutex<Vec<Instant>>>,
-    writes: Arc<Mutex<Vec<Instant>>>,
-}
-
-impl Hook for Paced {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        Box::pin(async move {
-            self.clock.sleep(self.latency).await;
-            if call.verb == Verb::Get {
-                self.reads.lock().expect("nobody panics with it").push(self.clock.now());
-            }
-            Verdict::Proceed
-        })
-    }
-
-    fn committed<'a>(&'a self, _: &'a Call) -> HookFuture<'a, Verdict> {
-        Box::pin(async move {
-            self.writes.lock().expect("nobody panics with it").push(self.clock.now());
-            self.clock.sleep(self.latency).await;
-            Verdict::Proceed
-        })
+/// A rule's function that notes when it is called.
+fn note(
+    clock: &Clock,
+    times: &Arc<Mutex<Vec<Instant>>>,
+) -> impl Fn(RequestInfo) -> Ready<()> + Send + Sync + 'static {
+    let (clock, times) = (clock.clone(), times.clone());
+    move |_| {
+        times.lock().expect("nobody panics with it").push(clock.now());
+        std::future::ready(())
     }
 }
 
-/// How one takeover went.
+/// The times of one takeover.
 #[derive(Debug)]
 struct Takeover {
     latency: Duration,
-    /// From the last renewal until the other one saw it.
+    /// From the last renewal until the other candidate observed it.
     unseen: Duration,
-    /// From when the other one saw it until it wrote its own name.
+    /// From that observation until the other candidate wrote its own name.
     waited: Duration,
-    /// From when the other one saw it until it led.
+    /// From that observation until the other candidate led.
     led: Duration,
 }
 
 async fn takeover(clock: Clock) -> Takeover {
     let between = |from: u64, to: u64| Duration::from_millis(clock.rng().range(from..to));
     let latency = between(0, 500);
-    let server = Paced { clock: clock.clone(), latency, reads: Arc::default(), writes: Arc::default() };
-    let api = ApiServer::builder().clock(clock.clone()).hook(server.clone()).build();
+    let (reads, writes) = (Arc::default(), Arc::default());
+    // A read is done and answered after the latency. A write is committed then, and answered as much later.
+    let faults = Faults::new();
+    faults.all().delay(latency);
+    faults.on(Verb::Get).run(note(&clock, &reads));
+    faults.writes().before_response().run(note(&clock, &writes));
+    faults.writes().before_response().delay(latency);
+    let api = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
     let client = Client::new(api.expect("defaults are valid"), "default");
     let (first, second) = (candidate(&client, &clock, "a"), candidate(&client, &clock, "b"));
     let fence = first.fence().clone();
@@ -68,8 +58,8 @@ async fn takeover(clock: Clock) -> Takeover {
     let leader = clock.scope("leader");
     leader.spawn("a", async move {
         let leadership = first.acquire().await;
-        leads.send(()).expect("somebody waits for it");
-        leadership.hold().await;
+        leads.send(()).expect("the test waits for it");
+        leadership.renew_until_lost().await;
     });
     led.await.expect("the first one leads");
     let (death, timer) = (between(15_000, 40_000), clock.clone());
@@ -83,15 +73,20 @@ async fn takeover(clock: Clock) -> Takeover {
     let now = clock.now();
     assert!(!fence.is_open(), "two lead at once");
     leadership.abandon();
-    let writes = server.writes.lock().expect("nobody panics with it").clone();
+    let writes = writes.lock().expect("nobody panics with it").clone();
     let [.., renewal, takeover] = writes[..] else { panic!("{writes:?}") };
-    let reads = server.reads.lock().expect("nobody panics with it").clone();
+    let reads = reads.lock().expect("nobody panics with it").clone();
     let seen = reads.into_iter().find(|read| *read > renewal).expect("it looked before it took it");
-    Takeover { latency, unseen: seen.since(renewal), waited: takeover.since(seen), led: now.since(seen) }
+    Takeover {
+        latency,
+        unseen: seen.duration_since(renewal),
+        waited: takeover.duration_since(seen),
+        led: now.duration_since(seen),
+    }
 }
 
 #[test]
-fn another_one_leads_when_the_lease_of_one_that_died_has_ended_and_soon_after() {
+fn another_candidate_leads_soon_after_a_dead_leaders_lease_expired() {
     let mut takeovers = Vec::new();
     for seed in 0..200 {
         let result = Arc::new(Mutex::new(None));
@@ -101,14 +96,14 @@ fn another_one_leads_when_the_lease_of_one_that_died_has_ended_and_soon_after() 
         });
         let takeover = result.lock().unwrap().take().unwrap();
         let Takeover { latency, unseen, waited, led } = takeover;
-        // It sends its own name only when the lease looked the same for its duration; that takes as long as a request.
+        // It sends its own name only after the lease was unchanged for its duration; sending takes the latency.
         assert!(waited >= LEASE + latency, "seed {seed}: {takeover:?}");
         assert!(unseen <= RETRY * 6 / 5 + latency + TIMERS, "seed {seed}: {takeover:?}");
-        // The read that shows that it ended, and the write with its answer.
+        // The read that shows the expiry, and the write with its response.
         assert!(led <= LEASE + RETRY / 5 + latency * 3 + TIMERS, "seed {seed}: {takeover:?}");
         takeovers.push(takeover);
     }
-    // The bounds are no wider than they must be: each is nearly reached.
+    // The bounds are tight: each is nearly reached.
     let early = takeovers.iter().map(|t| t.waited.saturating_sub(LEASE + t.latency)).min().unwrap();
     assert!(early < SECOND / 20, "{early:?}");
     let unseen = takeovers.iter().map(|t| t.unseen.saturating_sub(t.latency)).max().unwrap();
