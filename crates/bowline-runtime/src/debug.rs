@@ -1,23 +1,23 @@
-//! A page that says what a process is doing: for people on call, and for those who write operators.
+//! The debug page: the state of a process, for people on call and for authors of operators.
 //!
-//! It lists what needs attention, the controllers with their queues, what each worker reconciles and for how long, the
-//! informers, and the last reconciles with what caused them and how they ended. Of objects it shows names and the errors about
-//! them, nothing else of what is in them. But errors are shown as they are, and may quote values: an API server that refuses an
-//! object says which value is invalid (`spec.size: Invalid value: "…"`), and so may reconcilers. So the page is for those only who
-//! may see the objects.
+//! It lists problems, the controllers with their queues, the current reconcile of each worker and its duration, delayed
+//! requests with their times, the informers, and the last reconciles with their triggers and outcomes. Of objects it
+//! shows only names and errors. Errors are shown in full and may quote values: an API server that refuses an object
+//! names the invalid value (`spec.size: Invalid value: "…"`), and reconcilers may do the same. So restrict the page to
+//! users who may read the objects.
 //!
-//! A page is a value that answers requests; who serves it, and to whom, is up to others. It has the forms
-//! - HTML, for browsers: one page without scripts or anything from elsewhere, in light and dark,
-//! - text, for `curl` and other clients that do not ask for anything,
-//! - JSON, for programs that ask for `application/json`: a [`Report`], whose names of fields stay as they are.
+//! A page is a value that responds to requests; the caller serves it and restricts access. Its formats are
+//! - HTML, for browsers: one page without scripts or external resources, in light and dark,
+//! - text, for `curl` and other clients without an `Accept` header,
+//! - JSON, for programs that accept `application/json`: a [`Report`] with stable field names.
 //!
 //! # Query
-//! - `format=html|text|json`: in place of what the client asks for by `Accept`,
+//! - `format=html|text|json`: overrides the `Accept` header,
 //! - `controller=NAME`: only this controller and its reconciles,
-//! - `object=NAMESPACE/NAME`, or `object=NAME` in whichever namespace: only reconciles of this object,
-//! - `failed=true`: only reconciles that failed,
-//! - `limit=N`: so many reconciles, 1 to 256; by default 100,
-//! - `refresh=SECONDS`: a browser looks again after so many, 1 to 3600; by default never.
+//! - `object=NAMESPACE/NAME`, or `object=NAME` in any namespace: only past, current and delayed reconciles of this object,
+//! - `failed=true`: only failed reconciles,
+//! - `limit=N`: maximum number of past reconciles, and of delayed requests, 1 to 256. Default: 100,
+//! - `refresh=SECONDS`: interval at which a browser reloads the page, 1 to 3600. Default: never.
 
 mod collect;
 mod html;
@@ -39,13 +39,14 @@ use http::{Response, StatusCode, request};
 
 use crate::server::refuse_change;
 use crate::{Cluster, Controller};
+pub use human::is_deceptive;
 use query::{Form, Query};
 pub use report::{
-    Attention, ControllerReport, ControllerState, InformerReport, Leadership, ManagerReport, PartReport,
-    ReconcileReport, Report, RunnableReport, RunningReport, UnreadableReport,
+    Attention, ControllerReport, ControllerState, DelayedReport, InformerReport, LeadershipState,
+    ManagerReport, PartReport, ReconcileReport, Report, RunnableReport, RunningReport, UnreadableReport,
 };
 
-/// Says what a process is doing, in answer to requests. A clone is the same page.
+/// The debug page, which responds to requests. Clones share it.
 ///
 /// ```
 /// use bowline_runtime::debug::DebugPage;
@@ -64,11 +65,11 @@ pub struct DebugPage {
     manager: Ask<Option<ManagerReport>>,
 }
 
-/// What is asked anew for each request.
+/// Called for each request.
 type Ask<T> = Arc<dyn Fn() -> T + Send + Sync>;
 
 impl DebugPage {
-    /// A page about nothing yet, on a clock.
+    /// An empty page.
     #[must_use]
     pub fn new(clock: &Clock) -> Self {
         Self {
@@ -79,39 +80,39 @@ impl DebugPage {
         }
     }
 
-    /// Whose informers and reconciles are shown: the clusters that there are now, by names that are shown where there is
-    /// more than one; asked each time. By default none.
+    /// Sets the clusters whose informers and reconciles are shown, by name. Names are shown if there are several.
+    /// Called for each request. Default: none.
     #[must_use]
     pub fn clusters(mut self, clusters: impl Fn() -> Vec<(String, Cluster)> + Send + Sync + 'static) -> Self {
         self.clusters = Arc::new(clusters);
         self
     }
 
-    /// Which controllers there are now; asked each time. By default none.
+    /// Sets the controllers. Called for each request. Default: none.
     #[must_use]
     pub fn controllers(mut self, controllers: impl Fn() -> Vec<Controller> + Send + Sync + 'static) -> Self {
         self.controllers = Arc::new(controllers);
         self
     }
 
-    /// How the manager is doing; asked each time. By default nothing is shown of one.
+    /// Sets the state of the manager. Called for each request. Default: none.
     #[must_use]
     pub fn manager(mut self, manager: impl Fn() -> ManagerReport + Send + Sync + 'static) -> Self {
         self.manager = Arc::new(move || Some(manager()));
         self
     }
 
-    /// All that there is to say, at this moment.
+    /// The complete report at this moment.
     #[must_use]
     pub fn report(&self) -> Report {
         collect::report(&self.clock, &(self.clusters)(), &(self.controllers)(), (self.manager)())
     }
 
-    /// Answers a request, whatever its path is: the page, or what is wrong with the query. Methods other than `GET` and
-    /// `HEAD` are answered with 405.
+    /// Responds to a request with any path: with the page, or with the error of the query. Methods other than `GET` and
+    /// `HEAD` get 405.
     ///
     /// # Panics
-    /// Never, unless there is a mistake in Bowline.
+    /// Never, unless there is a bug in Bowline.
     #[must_use]
     pub fn respond(&self, request: &request::Parts) -> Response<Bytes> {
         if let Some(refusal) = refuse_change(&request.method) {
@@ -124,7 +125,7 @@ impl DebugPage {
             }
         };
         let report = query.select(self.report());
-        // A style that was not sent by this page is not applied, wherever it comes from.
+        // The nonce allows only the style of this response.
         let nonce = format!("{:016x}{:016x}", self.clock.rng().next_u64(), self.clock.rng().next_u64());
         let (style, body) = match query.form {
             Form::Html => (format!("'nonce-{nonce}'"), html::page(&report, &query, &nonce)),

@@ -1,4 +1,4 @@
-//! What is counted, under controller-runtime's names.
+//! Metrics, with controller-runtime's names.
 
 mod catalog;
 mod certificate;
@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 
 use crate::events::EventCatalog;
 use catalog::Catalog;
-pub(crate) use catalog::Claim;
+pub(crate) use catalog::NameReservation;
 pub(crate) use certificate::CertificateReads;
 pub(crate) use controller::{ControllerMetrics, WorkerMetrics};
 pub use election::ElectionMetrics;
@@ -29,20 +29,22 @@ use request::RequestCatalog;
 pub(crate) use request::RequestMetrics;
 use writer::Writer;
 
-/// The metrics of one process or of one test: a registry that is a value. A clone is the same registry.
+/// The metrics of one process or of one test: a registry that is a value. Clones share the registry.
 ///
-/// Controllers count in it under the names that controller-runtime uses (`controller_runtime_reconcile_total`,
-/// `workqueue_depth` and so on), so that dashboards made for it show Bowline's operators too. So do transports
-/// (`rest_client_requests_total`), elections (`leader_election_master_status`) and servers that read certificates
-/// (`certwatcher_read_certificate_total`), and on Linux the process is told of (`process_resident_memory_bytes` and others).
-/// Beyond these there are
-/// - `bowline_reconcile_triggers_total{controller,source,cause}`: why objects were reconciled,
-/// - `bowline_source_panics_total{controller,source}`: how often a source, or a predicate or handler behind it, panicked,
-/// - `bowline_controller_running{controller}` and `bowline_controller_ready{controller}`: 0 for one that ended, or still
-///   waits to see what there is.
+/// Controllers use the metric names of controller-runtime (`controller_runtime_reconcile_total`, `workqueue_depth` and
+/// so on), so that existing dashboards work. So do transports (`rest_client_requests_total`), elections
+/// (`leader_election_master_status`) and servers that read certificates (`certwatcher_read_certificate_total`). On
+/// Linux there are metrics of the process (`process_resident_memory_bytes` and others). Bowline adds:
+/// - `bowline_reconcile_triggers_total{controller,source,cause}`: triggers of reconciles,
+/// - `bowline_source_panics_total{controller,source}`: panics of a source, or of its predicates or handler,
+/// - `bowline_source_errors_total{controller,source}`: errors that the async handler of a source returned,
+/// - `bowline_source_unhandled_changes_total{controller,source}`: changes dropped because a predicate or handler failed
+///   on every attempt,
+/// - `bowline_controller_running{controller}` and `bowline_controller_ready{controller}`: 0 after the end, and until the
+///   watched kinds have synced.
 ///
-/// A controller that is gone takes its numbers with it. Clusters may share this; names of controllers are then unique among
-/// all of them. Of one controller 64 sources are told apart.
+/// The metrics of a controller are removed with it. Clusters may share a registry; the names of their controllers must
+/// then be unique. At most 64 sources of a controller have their own label.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
@@ -54,7 +56,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A registry of its own.
+    /// A new registry.
     #[must_use]
     pub fn new() -> Self {
         let catalog = Arc::new(Catalog::default());
@@ -70,24 +72,24 @@ impl Metrics {
         Self { registry: Arc::new(Mutex::new(registry)), catalog, events, requests, elections, certificates }
     }
 
-    /// Calls a function with the registry, to add metrics of one's own.
+    /// Calls a function with the registry, to add custom metrics.
     pub fn with_registry<T>(&self, change: impl FnOnce(&mut Registry) -> T) -> T {
         change(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All that was counted, as text in the form of `OpenMetrics`: what a scrape is answered with
-    /// (`application/openmetrics-text; version=1.0.0; charset=utf-8`).
+    /// All metrics in the `OpenMetrics` text format, for a scrape with `application/openmetrics-text; version=1.0.0;
+    /// charset=utf-8`.
     ///
     /// # Panics
-    /// Never, unless a metric that was added to the registry cannot be written.
+    /// Never, unless a metric that was added to the registry fails to encode.
     #[must_use]
     pub fn encode(&self) -> String {
         self.write(Writer::new(true))
     }
 
-    /// All that was counted, in Prometheus's own text form (`text/plain; version=0.0.4; charset=utf-8`): what a scrape is
-    /// answered with that does not ask for `OpenMetrics`. Bounds of buckets are written as Go's client does (`le="1"`, where
-    /// [`encode`](Self::encode) has `le="1.0"`), so that rules made for controller-runtime find them.
+    /// All metrics in the text format of Prometheus (`text/plain; version=0.0.4; charset=utf-8`), for a scrape that
+    /// does not accept `OpenMetrics`. Bucket bounds are written as by Go's client (`le="1"`, where
+    /// [`encode`](Self::encode) writes `le="1.0"`), so that rules for controller-runtime match.
     ///
     /// # Panics
     /// As [`encode`](Self::encode).
@@ -102,30 +104,30 @@ impl Metrics {
         writer.finish()
     }
 
-    /// Where sinks of events count.
+    /// The metrics of event sinks.
     pub(crate) fn events(&self) -> &EventCatalog {
         &self.events
     }
 
-    /// Where it is shown whether this process leads in an election, for whoever runs an
-    /// [`Elector`](crate::leader_election::Elector) without a manager. Until it is told otherwise, it does not.
+    /// The leadership metric of an election, for a program that runs a
+    /// [`LeaderElector`](crate::leader_election::LeaderElector) without a manager. Initially zero: not leading.
     #[must_use]
     pub fn election(&self, name: &str) -> ElectionMetrics {
         self.elections.named(name)
     }
 
-    /// Where requests to a server are counted.
+    /// The metrics of requests to a server.
     pub(crate) fn requests(&self, host: &str) -> Arc<RequestMetrics> {
         self.requests.host(host)
     }
 
-    /// Where servers count how often they read certificates.
+    /// The metrics of certificate reads.
     pub(crate) fn certificates(&self) -> &CertificateReads {
         &self.certificates
     }
 
-    /// Where a controller counts, and the claim to its name; none if somebody has it.
-    pub(crate) fn claim(&self, name: &Arc<str>) -> Option<(Arc<ControllerMetrics>, Claim)> {
+    /// The metrics of a controller, and the reservation of its name. `None` if the name is taken.
+    pub(crate) fn claim(&self, name: &Arc<str>) -> Option<(Arc<ControllerMetrics>, NameReservation)> {
         self.catalog.claim(name)
     }
 }

@@ -1,21 +1,22 @@
-//! The servers of a program: what it tells over HTTP about itself.
+//! HTTP servers of a program.
 //!
-//! [`MetricsServer`] answers scrapes, [`HealthServer`](crate::health::HealthServer) answers probes, and [`Server`] is what
-//! both stand on, for whoever has other things to tell. A server is a value: [`bind`](Server::bind) takes its address, and
-//! [`serve`](Bound::serve) answers until it is told to stop.
+//! [`MetricsServer`] serves metrics, [`HealthServer`](crate::health::HealthServer) serves probes. [`Server`] is their
+//! common base, also for other pages. [`bind`](Server::bind) opens the port, and [`serve`](Bound::serve) answers until
+//! it is stopped.
 //!
-//! They are meant to stay up while clients misbehave. There is a limit to connections, to how long each may be silent, to
-//! what a request, and all of them together, may carry and to how long an answer may take; when there are too many connections, those that ask nothing
-//! go first. HTTP/1.1 only: there is nothing here that a second request on the same connection would be faster for.
+//! The servers limit connections, idle times, request bodies (each and in total) and response times, so that misbehaving
+//! clients cannot exhaust them. When there are too many connections, idle ones are closed first. HTTP/1.1 only: HTTP/2
+//! would have no advantage here.
 
 mod address;
 mod connection;
-mod guard;
+mod connection_slot;
 mod handler;
+mod local;
 mod metrics;
 mod negotiation;
-mod place;
 mod tls;
+mod token_authorizer;
 
 use std::fmt;
 use std::io;
@@ -34,19 +35,19 @@ use crate::metrics::CertificateReads;
 
 pub use address::{BindAddress, BindAddressError};
 use connection::Connection;
-use guard::Guard;
+use connection_slot::IdleConnections;
 pub(crate) use handler::refuse_change;
-use handler::{Handler, Route, Routes};
+use handler::{Access, Handler, Route, Routes};
 pub use handler::{Request, Response, text};
 pub use metrics::MetricsServer;
-use place::Resting;
-use tls::Shown;
+use tls::ServingCertificate;
 pub use tls::{Tls, TlsError};
+use token_authorizer::TokenAuthorizer;
 
-/// How long no connection is taken when the system has no more of them to give.
-const EXHAUSTED: Duration = Duration::from_millis(50);
+/// Pause before the next accept after the system ran out of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Answers HTTP requests by their path.
+/// Answers HTTP requests by path.
 ///
 /// ```no_run
 /// use bowline_clock::Clock;
@@ -76,23 +77,23 @@ pub struct Server {
     limits: Limits,
 }
 
-/// What clients may do.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     connections: NonZero<usize>,
-    /// Until the headers of the first request are there, TLS included.
+    /// Time until the headers of the first request, including TLS.
     first_request: Duration,
-    /// Until an answer was taken and the headers of the next request are there.
+    /// Time to read a response and send the headers of the next request.
     idle: Duration,
-    /// Until the body of a request is there.
+    /// Time to receive a request body.
     request: Duration,
-    /// Until there is an answer.
+    /// Time for a handler.
     response: Duration,
-    /// The bytes of a body.
+    /// Maximum bytes of a body.
     body: usize,
-    /// The bytes of all bodies.
+    /// Maximum bytes of all bodies together.
     bodies: usize,
-    /// For all that is under way when the server stops.
+    /// Time for requests in progress when the server stops.
     stop: Duration,
 }
 
@@ -105,7 +106,7 @@ impl Default for Limits {
 }
 
 impl Server {
-    /// A server at an address. `purpose` is what it is called in logs and errors, as in "cannot listen on :8080 for
+    /// Creates a server at an address. `purpose` is used in logs and errors, as in "cannot listen on :8080 for
     /// metrics".
     pub fn new(purpose: impl Into<String>, address: BindAddress) -> Self {
         Self {
@@ -119,130 +120,161 @@ impl Server {
         }
     }
 
-    /// Answers over TLS. In plain HTTP, by default.
+    /// Serves over TLS. Default: plain HTTP.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Answers only whom the API server lets: a request has to carry a token (`Authorization: Bearer`), and its owner has
-    /// to be allowed the method, in small letters, on the path (`nonResourceURLs` in a `ClusterRole`). Needs
-    /// [`tls`](Self::tls). Everybody is answered, by default.
+    /// Requires authentication and authorization by an API server. A request needs a token (`Authorization: Bearer`),
+    /// whose user must be allowed the method, in lower case, on the path (`nonResourceURLs` in a `ClusterRole`).
+    /// Requires [`tls`](Self::tls). Default: no authentication.
     ///
-    /// The client needs `create` on `tokenreviews` and `subjectaccessreviews`. What it is told is kept: for a minute whose a
-    /// token is, for five minutes that something is allowed, for 30 s that it is not. A token that is nobody's is answered
-    /// with 401, something that is not allowed with 403, and with 500 when the API server does not say.
+    /// The client needs `create` on `tokenreviews` and `subjectaccessreviews`. Results are cached: the user of a token
+    /// for 1 minute, a permission for 5 minutes, a denial for 30 s. The response is 401 for an invalid token, 403 for a
+    /// missing permission, and 500 if the API server does not answer.
+    ///
+    /// A text that is not a JWT or is longer than 8 KiB gets 401 without a request to the API server. Unknown tokens
+    /// are reviewed at most 10 times per second, with a burst of 20; further ones get 429. Tokens that were accepted
+    /// before have no limit.
     pub fn authenticated(mut self, client: kube::Client) -> Self {
         self.authority = Some(client);
         self
     }
 
-    /// Where it is counted how often the certificate was read (`certwatcher_read_certificate_total` and
-    /// `certwatcher_read_certificate_errors_total`). Nowhere, by default.
+    /// Counts reads of the certificate (`certwatcher_read_certificate_total` and
+    /// `certwatcher_read_certificate_errors_total`). Default: none.
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.reads = metrics.certificates().clone();
         self
     }
 
-    /// What answers the requests for a path; if that ends with a slash, also those for all below it that have no handler of
-    /// their own. There are none by default, and what has no handler is answered with 404.
+    /// Adds a handler for a path; if it ends with a slash, also for all paths below it without a handler of their own.
+    /// Default: none; other paths get 404.
     ///
-    /// A handler gets the whole body of a request, and is dropped when its client goes or when it takes too long. One that
-    /// panics is answered with 500, and logged. A service of tower's is a handler by `move |request|
-    /// service.clone().oneshot(request)`, once its errors are answers.
+    /// A handler gets the complete body. It is dropped when its client disconnects or when it takes too long. If it
+    /// panics, the response is 500, and the panic is logged. A tower service is a handler as `move |request|
+    /// service.clone().oneshot(request)`, with its errors converted to responses.
     pub fn handler<F, R>(self, path: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Request) -> R + Send + Sync + 'static,
         R: Future<Output = Response> + Send + 'static,
     {
-        self.route(path, handler, false)
+        self.route(path, handler, Access::Any)
     }
 
-    /// As [`handler`](Self::handler), where there is nothing to change: other methods than `GET` and `HEAD` are answered
-    /// with 405, and a body with 413, before anything of it is read.
+    /// Like [`handler`](Self::handler), for read-only paths: methods other than `GET` and `HEAD` get 405, and a body
+    /// gets 413, before any of it is read.
     pub(crate) fn read_only<F, R>(self, path: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Request) -> R + Send + Sync + 'static,
         R: Future<Output = Response> + Send + 'static,
     {
-        self.route(path, handler, true)
+        self.route(path, handler, Access::ReadOnly)
     }
 
-    fn route<F, R>(mut self, path: impl Into<String>, handler: F, is_read_only: bool) -> Self
+    /// Like [`handler`](Self::handler), for a page that a web site must not read through a visitor's browser. Without
+    /// TLS the server must listen on loopback: [`bind`](Self::bind) rejects other addresses. A request whose `Host` is
+    /// neither an IP address nor `localhost` then gets 403. This prevents DNS rebinding: a site whose name points to
+    /// 127.0.0.1 cannot change the `Host` that a browser sends.
+    pub(crate) fn private<F, R>(self, path: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Response> + Send + 'static,
+    {
+        self.route(path, handler, Access::Private)
+    }
+
+    /// Rejects a [private](Self::private) path in plain HTTP at an address that is certainly not loopback. A host name
+    /// is resolved and checked only by [`bind`](Self::bind).
+    pub(crate) fn check_private(&self, path: &str) -> Result<(), ServerError> {
+        if self.tls.is_none() && self.address.is_loopback() == Some(false) {
+            return Err(self.exposed(path));
+        }
+        Ok(())
+    }
+
+    fn exposed(&self, path: &str) -> ServerError {
+        let (address, purpose) = (self.address.clone(), self.purpose.clone());
+        ServerError::Exposed { address, purpose, path: path.to_owned() }
+    }
+
+    fn route<F, R>(mut self, path: impl Into<String>, handler: F, access: Access) -> Self
     where
         F: Fn(Request) -> R + Send + Sync + 'static,
         R: Future<Output = Response> + Send + 'static,
     {
         let handler: Handler = Arc::new(move |request| Box::pin(handler(request)));
-        self.handlers.push((path.into(), Route { handler, is_read_only }));
+        self.handlers.push((path.into(), Route { handler, access }));
         self
     }
 
-    /// How many connections there may be at once: 256, by default. One more has to wait, and the one on which nothing was
-    /// asked for longest is closed for it.
+    /// Maximum connections. Default: 256. A further one waits, and the connection that is idle for longest is closed for it.
     pub fn max_connections(mut self, connections: NonZero<usize>) -> Self {
         self.limits.connections = connections;
         self
     }
 
-    /// How long a new connection may take until the headers of its first request are there, TLS included: 10 s, by default.
-    pub fn first_request(mut self, limit: Duration) -> Self {
+    /// Time limit for the headers of the first request, including TLS. Default: 10 s.
+    pub fn first_request_timeout(mut self, limit: Duration) -> Self {
         self.limits.first_request = limit;
         self
     }
 
-    /// How long a client may take to read an answer and to ask again: 90 s, by default.
-    pub fn idle(mut self, limit: Duration) -> Self {
+    /// Time limit for reading a response and sending the next request. Default: 90 s.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.limits.idle = limit;
         self
     }
 
-    /// How long a client may take to send the body of a request: 10 s, by default. Then the answer is 408.
+    /// Time limit for sending a request body; after it, the response is 408. Default: 10 s.
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.limits.request = limit;
         self
     }
 
-    /// How long a handler may take: 30 s, by default. Then the answer is 503.
+    /// Time limit for a handler; after it, the response is 503. Default: 30 s.
     pub fn response_timeout(mut self, limit: Duration) -> Self {
         self.limits.response = limit;
         self
     }
 
-    /// How long the body of a request may be: 4 MiB, by default. Beyond that the answer is 413; at once, if the client says
-    /// how long it is, or if this is 0.
+    /// Maximum request body; larger ones get 413, without being read if the length is known or the limit is 0. Default:
+    /// 4 MiB.
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.limits.body = bytes;
         self
     }
 
-    /// How many bytes the bodies of all requests may have together, from when they come until they are answered: 32 MiB, by
-    /// default. Beyond that the answer is 503.
+    /// Maximum size of all request bodies together, while they are received and handled; beyond it, the response is
+    /// 503. Default: 32 MiB.
     pub fn max_bodies(mut self, bytes: usize) -> Self {
         self.limits.bodies = bytes;
         self
     }
 
-    /// How long what is being answered may take when the server stops: 10 s, by default. Then it is cut. Who only reads an
-    /// answer then, or has not asked in full, has a second.
+    /// Time limit for requests in progress when the server stops; after it, they are cut off. Default: 10 s. Clients
+    /// that only read a response or have not sent a complete request get 1 s.
     pub fn stop_timeout(mut self, limit: Duration) -> Self {
         self.limits.stop = limit;
         self
     }
 
-    /// Takes the address, so that clients can connect; they are answered by [`Bound::serve`]. None if the address says
-    /// that there is no server. Connections will be tasks below the scope of this spawner.
+    /// Opens the port, so that clients can connect; [`Bound::serve`] answers them. `None` if the address disables the
+    /// server. Connections run as tasks below the spawner's scope.
     ///
     /// # Errors
-    /// [`ServerError`]
+    /// [`ServerError`] if the port or the certificate cannot be used, or if the options contradict each other.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub async fn bind(self, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
-        let Self { purpose, address, handlers, tls, reads, authority, limits } = self;
-        if address.is_off() {
+        if self.address.is_off() {
             return Ok(None);
         }
+        let private = self.handlers.iter().find(|(_, route)| route.access == Access::Private);
+        let exposed = private.filter(|_| self.tls.is_none()).map(|(path, _)| self.exposed(path));
+        let Self { purpose, address, handlers, tls, reads, authority, limits } = self;
         if authority.is_some() && tls.is_none() {
             return Err(ServerError::Unprotected { purpose });
         }
@@ -250,9 +282,9 @@ impl Server {
         for (path, route) in handlers {
             routes.add(&purpose, path, route)?;
         }
-        let shown = match tls {
+        let certificate = match tls {
             Some(tls) => match tls.load(spawner, reads).await {
-                Ok(shown) => Some(shown),
+                Ok(certificate) => Some(certificate),
                 Err(source) => return Err(ServerError::Tls { purpose, source }),
             },
             None => None,
@@ -262,54 +294,64 @@ impl Server {
             Ok((bound, listener)) => (listener, bound),
             Err(error) => return Err(ServerError::listen(address, purpose, error)),
         };
+        if let Some(exposed) = exposed.filter(|_| !bound.ip().to_canonical().is_loopback()) {
+            return Err(exposed);
+        }
         tracing::info!(address = %bound, "listening for {purpose}");
         let connection = Arc::new(Connection {
             routes,
-            tls: shown.as_ref().map(Shown::acceptor),
-            guard: authority.map(|authority| Guard::new(authority, spawner.clock().clone())),
+            tls: certificate.as_ref().map(ServingCertificate::acceptor),
+            guard: authority.map(|authority| TokenAuthorizer::new(authority, spawner.clock().clone())),
             bodies: Semaphore::new(limits.bodies.min(Semaphore::MAX_PERMITS)),
             limits,
             clock: spawner.clock().clone(),
         });
-        Ok(Some(Bound { purpose, listener, address: bound, shown, connection, spawner: spawner.clone() }))
+        Ok(Some(Bound {
+            purpose,
+            listener,
+            address: bound,
+            certificate,
+            connection,
+            spawner: spawner.clone(),
+        }))
     }
 }
 
-/// A [`Server`] that has its address.
+/// A [`Server`] with an open port.
 #[must_use = "clients wait until it serves"]
 pub struct Bound {
     purpose: String,
     listener: TcpListener,
     address: SocketAddr,
-    shown: Option<Shown>,
+    certificate: Option<ServingCertificate>,
     connection: Arc<Connection>,
     spawner: Spawner,
 }
 
 impl Bound {
-    /// Where it listens.
+    /// The address of the port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until `stop` is cancelled, or the scope that the server belongs to ends. Then it takes no more connections
-    /// and requests, closes those that wait, and waits for what is being answered; what takes too long is cut and named in
-    /// the log. When this is dropped, all connections are cut.
+    /// Answers until `stop` is cancelled or the server's scope ends. It then closes the port and idle connections, and
+    /// waits for requests in progress. Requests that take too long are cut off and counted in the log. Dropping the
+    /// future cuts off all connections.
     pub async fn serve(self, stop: CancellationToken) {
-        let Self { purpose, listener, address, shown, connection, spawner } = self;
+        let Self { purpose, listener, address, certificate, connection, spawner } = self;
         let (limits, clock) = (connection.limits, spawner.clock());
         let connections = spawner.scope(&purpose);
         let closed = connections.cancellation();
         let mut renewed = std::pin::pin!(async {
-            match shown {
-                Some(shown) => shown.renew(&connections.spawner()).await,
+            match certificate {
+                Some(certificate) => certificate.renew(&connections.spawner()).await,
                 None => std::future::pending().await,
             }
         });
-        let door = Door {
+        let acceptor = Acceptor {
             permits: Arc::new(Semaphore::new(limits.connections.get().min(Semaphore::MAX_PERMITS))),
-            resting: Arc::default(),
+            idle: Arc::default(),
             listener,
             clock: clock.clone(),
         };
@@ -319,43 +361,43 @@ impl Bound {
                 () = stop.cancelled() => break,
                 () = closed.cancelled() => break,
                 never = renewed.as_mut() => match never {},
-                entered = door.enter() => entered,
+                entered = acceptor.enter() => entered,
             };
             let Some((stream, permit)) = entered else { continue };
-            let place = door.resting.enter(clock, limits.first_request);
+            let slot = acceptor.idle.enter(clock, limits.first_request);
             let (connection, closed) = (connection.clone(), closed.clone());
             connections.spawn("connection", async move {
-                connection.run(stream, place, closed).await;
+                connection.run(stream, slot, closed).await;
                 drop(permit);
             });
         }
-        drop(door);
+        drop(acceptor);
         let drained = connections.drain(limits.stop).await;
         if !drained.is_clean() {
             let cut = drained.left().len();
-            tracing::warn!(%address, cut, "answers for {purpose} took too long to stop");
+            tracing::warn!(%address, cut, "requests for {purpose} cut off at shutdown");
         }
     }
 }
 
-/// Where connections come in.
-struct Door {
+/// Accepts connections.
+struct Acceptor {
     listener: TcpListener,
     permits: Arc<Semaphore>,
-    resting: Arc<Resting>,
+    idle: Arc<IdleConnections>,
     clock: Clock,
 }
 
-impl Door {
-    /// The next connection, and its permit.
+impl Acceptor {
+    /// Accepts the next connection, with its permit.
     async fn enter(&self) -> Option<(TcpStream, OwnedSemaphorePermit)> {
         let stream = match self.listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) if is_of_one_connection(&error) => return None,
             Err(error) => {
-                tracing::warn!(%error, "no connection can be taken");
-                let _ = self.clock.timeout(EXHAUSTED, self.resting.close_oldest(&self.clock)).await;
-                self.clock.sleep(EXHAUSTED).await;
+                tracing::warn!(%error, "cannot accept connections");
+                let _ = self.clock.timeout(ACCEPT_PAUSE, self.idle.close_oldest(&self.clock)).await;
+                self.clock.sleep(ACCEPT_PAUSE).await;
                 return None;
             }
         };
@@ -363,74 +405,87 @@ impl Door {
             tokio::select! {
                 biased;
                 permit = self.permits.clone().acquire_owned() => return Some((stream, permit.ok()?)),
-                () = self.resting.close_oldest(&self.clock) => {}
+                () = self.idle.close_oldest(&self.clock) => {}
             }
         }
     }
 }
 
-/// Errors of `accept` that are about the connection that it would have been.
+/// Whether an `accept` error concerns only one connection.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
 
-/// Why there is no server.
+/// A server that cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Somebody else listens there.
+    /// The address is in use.
     #[error(
         "cannot listen on {address} for {purpose}: address in use: choose another address, or \"0\" for none"
     )]
     Taken {
-        /// Where.
+        /// The address.
         address: BindAddress,
-        /// What for.
+        /// Purpose of the server.
         purpose: String,
     },
-    /// This process may not listen there.
+    /// The process lacks the permission for this port.
     #[error(
         "cannot listen on {address} for {purpose}: no permission: choose a port above 1023, or \"0\" for none"
     )]
     Forbidden {
-        /// Where.
+        /// The address.
         address: BindAddress,
-        /// What for.
+        /// Purpose of the server.
         purpose: String,
     },
-    /// It cannot be listened there for another reason.
+    /// The port cannot be opened for another reason.
     #[error("cannot listen on {address} for {purpose}: choose an address of this machine, or \"0\" for none")]
     Listen {
-        /// Where.
+        /// The address.
         address: BindAddress,
-        /// What for.
+        /// Purpose of the server.
         purpose: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// There is no certificate.
-    #[error("the server for {purpose} has no certificate")]
+    /// The certificate cannot be loaded.
+    #[error("cannot load the certificate of the server for {purpose}")]
     Tls {
-        /// What the server is for.
+        /// Purpose of the server.
         purpose: String,
-        /// Why.
+        /// The cause.
         source: TlsError,
     },
-    /// Tokens would be sent in the open.
-    #[error("the server for {purpose} asks for tokens, which everybody could read on their way: give it TLS")]
+    /// Tokens would be sent without encryption.
+    #[error("{purpose} server requires tokens: configure TLS")]
     Unprotected {
-        /// What the server is for.
+        /// Purpose of the server.
         purpose: String,
     },
-    /// A path that cannot have a handler.
+    /// A private page would be reachable by others in plain HTTP.
+    #[error(
+        "the server for {purpose} cannot serve {path} in plain HTTP on {address}, where others can read it: listen on \
+         127.0.0.1, or use TLS"
+    )]
+    Exposed {
+        /// The address.
+        address: BindAddress,
+        /// Purpose of the server.
+        purpose: String,
+        /// Path of the page.
+        path: String,
+    },
+    /// An invalid path of a handler.
     #[error("the server for {purpose} cannot have a handler for {path:?}: {problem}")]
     Path {
-        /// What the server is for.
+        /// Purpose of the server.
         purpose: String,
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
 }

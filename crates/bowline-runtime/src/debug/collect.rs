@@ -1,26 +1,29 @@
-//! Looks around, and says what is worth attention.
+//! Collects the report, and derives the problems.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
-use bowline_cache::{Form, InformerStatus};
+use bowline_cache::{InformerStatus, Representation};
 use bowline_clock::Clock;
 use futures::FutureExt as _;
 
 use super::human;
 use super::report::{
-    Attention, ControllerReport, ControllerState, InformerReport, Leadership, ManagerReport, PartReport,
-    ReconcileReport, Report, RunningReport, UnreadableReport,
+    Attention, ControllerReport, ControllerState, DelayedReport, InformerReport, LeadershipState,
+    ManagerReport, PartReport, ReconcileReport, Report, RunningReport, UnreadableReport,
 };
-use crate::{Cluster, Controller, Run};
+use crate::{Cluster, Controller, ReconcileRecord};
 
-/// A reconcile that runs for longer is worth a look.
+/// Duration after which a reconcile counts as a problem.
 const LONG: Duration = Duration::from_secs(60);
 
-/// An informer that has heard nothing for longer is worth a look: servers send bookmarks about once a minute.
+/// Time without data after which an informer counts as a problem: servers send bookmarks about once a minute.
 const SILENT: Duration = Duration::from_secs(300);
 
-/// So many objects that fail are named.
+/// Maximum number of delayed requests per controller.
+const DELAYED: usize = 256;
+
+/// Maximum number of failing objects that a problem names.
 const NAMED: usize = 5;
 
 pub(super) fn report(
@@ -29,9 +32,21 @@ pub(super) fn report(
     controllers: &[Controller],
     manager: Option<ManagerReport>,
 ) -> Report {
-    let now = clock.wall();
+    let now = clock.system_time();
     let mut running: Vec<_> = controllers.iter().flat_map(running).collect();
     running.sort_by_key(|report| std::cmp::Reverse(report.running));
+    let mut delayed: Vec<_> = controllers
+        .iter()
+        .flat_map(|one| one.delayed(DELAYED).into_iter().map(move |next| (one, next)))
+        .collect();
+    delayed.sort_by_key(|(_, (_, due))| *due);
+    let delayed = delayed.into_iter().map(|(one, (request, due))| DelayedReport {
+        controller: one.name().to_owned(),
+        object: request.to_string(),
+        due: human::time(due),
+        due_in: due.duration_since(now).unwrap_or_default(),
+    });
+    let delayed = delayed.collect();
     let mut controllers: Vec<_> = controllers.iter().map(controller).collect();
     controllers.sort_by(|a, b| a.name.cmp(&b.name));
     let informers = clusters.iter().flat_map(|(name, cluster)| {
@@ -39,12 +54,17 @@ pub(super) fn report(
     });
     let mut runs: Vec<_> = clusters.iter().flat_map(|(_, cluster)| cluster.journal().runs()).collect();
     runs.sort_by_key(|run| std::cmp::Reverse(ended(run)));
+    // Clusters may share one history.
+    let mut seen = BTreeSet::new();
+    runs.retain(|run| seen.insert(run.id));
     let mut report = Report {
         time: human::time(now),
         manager,
         attention: Vec::new(),
+        delayed_count: controllers.iter().map(|controller| controller.delayed).sum(),
         controllers,
         running,
+        delayed,
         informers: informers.collect(),
         reconciles: runs.iter().map(|run| reconcile(run, now)).collect(),
     };
@@ -73,8 +93,9 @@ fn controller(controller: &Controller) -> ControllerReport {
         kind: core.kind.clone(),
         state,
         waiting_for: waiting_for.iter().map(ToString::to_string).collect(),
-        // One that runs has not ended, and the others have: nothing is waited for.
-        error: controller.ended().now_or_never().and_then(Result::err).map(|error| error.to_string()),
+        unhandled_changes: controller.unhandled_changes().iter().map(ToString::to_string).collect(),
+        // A running one has not ended, and the others have: this does not wait.
+        error: controller.wait_ended().now_or_never().and_then(Result::err).map(|error| error.to_string()),
         needs_leadership: controller.needs_leadership(),
         watches: controller.watches(),
         workers: core.options.concurrency.get(),
@@ -105,24 +126,24 @@ fn informer(cluster: &str, status: InformerStatus) -> InformerReport {
         error: part.error,
     });
     let unreadable = status
-        .set_aside
+        .undecodable
         .into_iter()
         .map(|object| UnreadableReport { object: object.key.to_string(), error: object.error });
     InformerReport {
         cluster: cluster.to_owned(),
         kind: status.kind,
         form: match status.form {
-            Form::Dynamic => "dynamic",
-            Form::Metadata => "metadata",
-            Form::Packed => "packed",
-            // There may be more one day.
+            Representation::Dynamic => "dynamic",
+            Representation::Metadata => "metadata",
+            Representation::Packed => "packed",
+            // The enum may grow.
             _ => "typed",
         }
         .to_owned(),
         has_synced: status.has_synced,
         objects: stats.items,
         parts: parts.collect(),
-        unreadable_count: stats.set_aside,
+        unreadable_count: stats.undecodable,
         unreadable: unreadable.collect(),
         lists: stats.lists,
         relists: stats.relists,
@@ -134,7 +155,7 @@ fn informer(cluster: &str, status: InformerStatus) -> InformerReport {
     }
 }
 
-fn reconcile(run: &Run, now: SystemTime) -> ReconcileReport {
+fn reconcile(run: &ReconcileRecord, now: SystemTime) -> ReconcileReport {
     ReconcileReport {
         started: human::time(run.started),
         ago: now.duration_since(ended(run)).unwrap_or_default(),
@@ -151,18 +172,18 @@ fn reconcile(run: &Run, now: SystemTime) -> ReconcileReport {
     }
 }
 
-fn ended(run: &Run) -> SystemTime {
+fn ended(run: &ReconcileRecord) -> SystemTime {
     run.started + run.took
 }
 
-/// What somebody should look at.
+/// The problems in a report.
 fn attention(report: &Report) -> Vec<Attention> {
     let mut all = Vec::new();
     let mut say = |subject: String, problem: String| all.push(Attention { subject, problem });
     if let Some(manager) = &report.manager
-        && manager.leadership == Leadership::Lost
+        && manager.leadership == LeadershipState::Lost
     {
-        say("manager".to_owned(), "lost the lease, and ends".to_owned());
+        say("manager".to_owned(), "leadership lost; stopping".to_owned());
     }
     for controller in &report.controllers {
         let subject = || format!("controller {}", controller.name);
@@ -174,6 +195,15 @@ fn attention(report: &Report) -> Vec<Attention> {
             _ => {}
         }
     }
+    for controller in &report.controllers {
+        if let Some(first) = controller.unhandled_changes.first() {
+            let problem = match controller.unhandled_changes.len() - 1 {
+                0 => format!("cannot handle a change of {first}"),
+                more => format!("cannot handle a change of {first}, and {more} more"),
+            };
+            say(format!("controller {}", controller.name), problem);
+        }
+    }
     for running in report.running.iter().filter(|running| running.running > LONG) {
         let problem = format!("has reconciled {} for {}", running.object, human::duration(running.running));
         say(format!("controller {}", running.controller), problem);
@@ -181,7 +211,7 @@ fn attention(report: &Report) -> Vec<Attention> {
     for informer in &report.informers {
         let subject = || format!("informer {}", informer.kind);
         for part in &informer.parts {
-            // What keeps a controller from beginning was said there.
+            // The controllers' problems name the informers that they wait for.
             if let Some(error) =
                 part.error.as_ref().filter(|_| part.has_synced || !is_waited_for(report, informer))
             {
@@ -190,12 +220,12 @@ fn attention(report: &Report) -> Vec<Attention> {
         }
         if let Some(first) = informer.unreadable.first() {
             let count = informer.unreadable_count;
-            say(subject(), format!("cannot read {count} objects; {}: {}", first.object, first.error));
+            say(subject(), format!("cannot decode {count} objects; {}: {}", first.object, first.error));
         }
         if let Some(silent) = informer.silent.filter(|silent| *silent > SILENT)
             && informer.parts.iter().any(|part| part.error.is_none() && part.phase != "stopped")
         {
-            say(subject(), format!("has heard nothing of the server for {}", human::duration(silent)));
+            say(subject(), format!("no data from the server for {}", human::duration(silent)));
         }
     }
     for controller in &report.controllers {
@@ -211,7 +241,7 @@ fn attention(report: &Report) -> Vec<Attention> {
     all
 }
 
-/// Whether a controller waits for an informer, and says so.
+/// Whether a controller reports that it waits for an informer.
 fn is_waited_for(report: &Report, informer: &InformerReport) -> bool {
     report
         .controllers
@@ -220,7 +250,7 @@ fn is_waited_for(report: &Report, informer: &InformerReport) -> bool {
         .any(|reason| reason.starts_with(&informer.kind))
 }
 
-/// The objects whose last reconcile failed: that reconcile of each.
+/// The last reconcile of each object for which that failed.
 fn failing<'a>(report: &'a Report, controller: &str) -> Vec<&'a ReconcileReport> {
     let mut seen = BTreeSet::new();
     let newest = report

@@ -1,12 +1,12 @@
-//! The page for browsers. Whatever is not written here goes through [`Html`].
+//! The HTML page. All text from outside goes through [`Html`].
 
 use std::fmt::{Display, Result, Write as _};
 
 use super::human::{Html, duration};
 use super::query::Query;
 use super::report::{
-    Attention, ControllerReport, ControllerState, InformerReport, Leadership, ManagerReport, ReconcileReport,
-    Report, RunningReport,
+    Attention, ControllerReport, ControllerState, InformerReport, LeadershipState, ManagerReport,
+    ReconcileReport, Report, RunningReport,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -14,7 +14,7 @@ const STYLE: &str = include_str!("page.css");
 /// The whole page.
 pub(super) fn page(report: &Report, query: &Query, nonce: &str) -> String {
     let mut page = String::with_capacity(64 << 10);
-    // Nothing fails that is written into a string.
+    // Writing into a string does not fail.
     let _ = write(&mut page, report, query, nonce);
     page
 }
@@ -40,6 +40,7 @@ fn write(page: &mut String, report: &Report, query: &Query, nonce: &str) -> Resu
     attention(page, &report.attention)?;
     controllers(page, &report.controllers, query)?;
     running(page, &report.running, query)?;
+    delayed(page, report, query)?;
     informers(page, &report.informers)?;
     reconciles(page, report, query)?;
     if let Some(manager) = manager {
@@ -56,12 +57,12 @@ fn write(page: &mut String, report: &Report, query: &Query, nonce: &str) -> Resu
 
 fn standing(page: &mut String, manager: &ManagerReport) -> Result {
     let class = match manager.leadership {
-        Leadership::NoElection | Leadership::Leading => "good",
-        Leadership::Waiting => "",
-        Leadership::Lost => "bad",
+        LeadershipState::NoElection | LeadershipState::Leading => "good",
+        LeadershipState::Waiting => "",
+        LeadershipState::Lost => "bad",
     };
     write!(page, "<p>{}", badge(class, manager.leadership.as_str()))?;
-    if let Some(leader) = manager.leader.as_ref().filter(|_| manager.leadership != Leadership::Leading) {
+    if let Some(leader) = manager.leader.as_ref().filter(|_| manager.leadership != LeadershipState::Leading) {
         write!(page, " leader: {}", Html(leader))?;
     }
     writeln!(page, "</p><p>up {}</p>", duration(manager.uptime))
@@ -140,6 +141,27 @@ fn running(page: &mut String, all: &[RunningReport], query: &Query) -> Result {
     })
 }
 
+fn delayed(page: &mut String, report: &Report, query: &Query) -> Result {
+    heading(page, "Due later", report.delayed_count)?;
+    let none = if report.delayed_count == 0 { "Nothing." } else { "None of the next ones fits." };
+    let head = ["Due", "#In", "Controller", "Object"];
+    table(page, &head, none, &report.delayed, |page, delayed| {
+        write!(page, "<tr><td class=\"tight\">{}</td>", Html(&delayed.due))?;
+        write!(page, "<td class=\"number\">{}</td>", duration(delayed.due_in))?;
+        let object = object(query, &delayed.controller, &delayed.object);
+        writeln!(
+            page,
+            "<td class=\"tight\">{}</td><td class=\"rest\">{object}</td></tr>",
+            Html(&delayed.controller)
+        )
+    })?;
+    let more = report.delayed_count.saturating_sub(report.delayed.len());
+    if more > 0 && !report.delayed.is_empty() {
+        writeln!(page, "<p class=\"soft\">{more} more wait for their time.</p>")?;
+    }
+    Ok(())
+}
+
 fn informers(page: &mut String, all: &[InformerReport]) -> Result {
     heading(page, "Informers", all.len())?;
     let head = [
@@ -212,7 +234,7 @@ fn reconciles(page: &mut String, report: &Report, query: &Query) -> Result {
 fn reconcile(page: &mut String, run: &ReconcileReport, query: &Query) -> Result {
     let (row, class) = if run.is_failure { ("bad", "failure") } else { ("", "") };
     let (started, ago) = (Html(&run.started), duration(run.ago));
-    // The time of day is enough to find it in a log of the same night.
+    // The time of day suffices to find it in a log of the same day.
     let time = Html(run.started.get(11..19).unwrap_or_default());
     write!(page, "<tr class=\"{row}\"><td class=\"tight\" title=\"{started}\">{time}</td>")?;
     write!(page, "<td class=\"number\">{ago} ago</td>")?;
@@ -269,7 +291,7 @@ fn heading(page: &mut String, name: &str, count: usize) -> Result {
     writeln!(page, "<h2>{name} <small>{count}</small></h2>")
 }
 
-/// A table; a column of numbers has a name that begins with `#`.
+/// A table; the name of a numeric column begins with `#`.
 fn table<T>(
     page: &mut String,
     head: &[&str],
@@ -304,7 +326,7 @@ fn alarming(number: &(impl Display + PartialEq + Default)) -> String {
     format!("<td class=\"number{class}\">{number}</td>")
 }
 
-/// An object, as a link to what happened to it.
+/// An object, as a link to its reconciles.
 fn object(query: &Query, controller: &str, object: &str) -> String {
     let (controller, name) = (Some(controller.to_owned()), Some(object.to_owned()));
     anchor(&Query { controller, object: name, ..query.clone() }, object)

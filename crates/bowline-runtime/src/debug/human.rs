@@ -1,11 +1,11 @@
-//! Values as people read them, and text from outside as a page may show it.
+//! Values in readable form, and escaped text from outside.
 
 use std::fmt::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::jiff::Timestamp;
 
-/// A duration, as precisely as it matters: `420 µs`, `12 ms`, `3.2 s`, `4 m 05 s`, `3 h 12 m`, `5 d 3 h`.
+/// A duration with suitable precision: `420 µs`, `12 ms`, `3.2 s`, `4 m 05 s`, `3 h 12 m`, `5 d 3 h`.
 pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if duration < Duration::from_millis(1) {
@@ -31,7 +31,7 @@ pub(super) fn time(time: SystemTime) -> String {
     }
 }
 
-/// A text from outside, in HTML: as what is between tags, or as an attribute in double quotes.
+/// A text from outside, escaped for HTML: between tags, or as an attribute in double quotes.
 pub(super) struct Html<T>(pub(super) T);
 
 /// A text from outside, as one line for a terminal.
@@ -77,10 +77,14 @@ fn entity(character: char) -> Option<&'static str> {
     }
 }
 
-/// Whether a character moves the cursor or turns what is around it: control characters, and those for the direction of text.
-fn is_deceptive(character: char) -> bool {
+/// Whether a character could disguise a text from outside, so that pages and logs escape it: control characters, text
+/// direction, line separators, and characters without width.
+#[must_use]
+pub fn is_deceptive(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -88,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_as_precise_as_it_matters() {
+    fn durations_have_suitable_precision() {
         let shown = |millis| duration(Duration::from_millis(millis));
         assert_eq!(duration(Duration::from_micros(420)), "420 µs");
         assert_eq!(shown(12), "12 ms");
@@ -100,8 +104,11 @@ mod tests {
 
     #[test]
     fn text_from_outside_is_neither_markup_nor_a_command() {
-        let evil = "<a href=\"x\">&'\n\u{1b}[31m\u{202e}";
-        assert_eq!(Html(evil).to_string(), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\\n\\u{1b}[31m\\u{202e}");
-        assert_eq!(Line(evil).to_string(), "<a href=\"x\">&'\\n\\u{1b}[31m\\u{202e}");
+        let evil = "<a href=\"x\">&'\n\u{1b}[31m\u{202e}\u{200b}";
+        assert_eq!(
+            Html(evil).to_string(),
+            "&lt;a href=&quot;x&quot;&gt;&amp;&#39;\\n\\u{1b}[31m\\u{202e}\\u{200b}"
+        );
+        assert_eq!(Line(evil).to_string(), "<a href=\"x\">&'\\n\\u{1b}[31m\\u{202e}\\u{200b}");
     }
 }

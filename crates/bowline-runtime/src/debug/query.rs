@@ -1,17 +1,17 @@
-//! What a request wants to see, and in which form.
+//! The query of a request: selection and format.
 
 use http::header::ACCEPT;
 use http::request;
 
 use super::report::Report;
 
-/// How many reconciles are shown.
+/// Default number of reconciles and delayed requests.
 const LIMIT: usize = 100;
 
-/// How many reconciles can be shown: as many as a journal keeps.
+/// Maximum number of reconciles: the length of the history.
 const MOST: usize = 256;
 
-/// What a request wants to see.
+/// The selection and format of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) form: Form,
@@ -22,7 +22,7 @@ pub(super) struct Query {
     pub(super) refresh: Option<u32>,
 }
 
-/// How a page is written.
+/// The format of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Form {
     Html,
@@ -32,13 +32,13 @@ pub(super) enum Form {
 }
 
 impl Query {
-    /// What a request asks for, or what is wrong with that.
+    /// Parses the query and `Accept` of a request, or returns the error.
     pub(super) fn parse(request: &request::Parts) -> Result<Self, String> {
         let accepted =
             request.headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
         let mut query = Self { form: Form::accepted(accepted), ..Self::default() };
         for (name, value) in form_urlencoded::parse(request.uri.query().unwrap_or_default().as_bytes()) {
-            // A form sends what was left empty too.
+            // A browser also sends empty form fields.
             if value.is_empty() {
                 continue;
             }
@@ -58,35 +58,39 @@ impl Query {
         Ok(query)
     }
 
-    /// What of a report is asked for. What needs attention stays.
+    /// Applies the selection to a report. Problems stay.
     pub(super) fn select(&self, mut report: Report) -> Report {
         if let Some(controller) = &self.controller {
             report.controllers.retain(|report| report.name == *controller);
             report.running.retain(|report| report.controller == *controller);
+            report.delayed.retain(|report| report.controller == *controller);
+            report.delayed_count = report.controllers.iter().map(|controller| controller.delayed).sum();
             report.reconciles.retain(|report| report.controller == *controller);
         }
         if let Some(object) = &self.object {
             report.running.retain(|report| is_object(&report.object, object));
+            report.delayed.retain(|report| is_object(&report.object, object));
             report.reconciles.retain(|report| is_object(&report.object, object));
         }
         if self.failed {
             report.reconciles.retain(|report| report.is_failure);
         }
-        report.reconciles.truncate(self.limit.unwrap_or(LIMIT));
+        report.reconciles.truncate(self.limit());
+        report.delayed.truncate(self.limit());
         report
     }
 
-    /// Whether less is shown than there is.
+    /// Whether the selection hides anything.
     pub(super) fn is_narrow(&self) -> bool {
         self.controller.is_some() || self.object.is_some() || self.failed
     }
 
-    /// How many reconciles are shown.
+    /// Maximum number of reconciles.
     pub(super) fn limit(&self) -> usize {
         self.limit.unwrap_or(LIMIT)
     }
 
-    /// The same as the query of a link.
+    /// The query string for a link.
     pub(super) fn encode(&self) -> String {
         let mut encoded = form_urlencoded::Serializer::for_suffix("?".to_owned(), 1);
         let mut put = |name: &str, value: Option<&str>| {
@@ -102,7 +106,7 @@ impl Query {
 }
 
 impl Form {
-    /// What a client accepts that there is: browsers name HTML, `curl` nothing.
+    /// The format that a client accepts: browsers name HTML, `curl` none.
     fn accepted(accept: &str) -> Self {
         let ranges = accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
         let known = ranges.filter_map(|range| match range {
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_get_html_and_others_what_they_ask_for() {
+    fn browsers_get_html_and_other_clients_their_accepted_format() {
         let form = |query, accept| parse(query, accept).unwrap().form;
         assert_eq!(form("", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), Form::Html);
         assert_eq!(form("", "*/*"), Form::Text);
@@ -163,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_read_and_written_alike() {
+    fn a_query_survives_the_round_trip() {
         let text = "?controller=foo&object=default%2Fa+b&failed=true&limit=7&refresh=5";
         let query = parse(text, "").unwrap();
         assert_eq!(query.object.as_deref(), Some("default/a b"));
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_in_words() {
+    fn invalid_queries_are_refused_with_a_message() {
         let refused = |query| parse(query, "").unwrap_err();
         assert_eq!(refused("?limit=0"), r#"limit="0" makes no sense: use a number from 1 to 256"#);
         assert_eq!(refused("?limit=257"), r#"limit="257" makes no sense: use a number from 1 to 256"#);

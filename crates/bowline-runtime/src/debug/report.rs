@@ -1,40 +1,45 @@
-//! What a page says, as plain data. The names of the fields are the contract of the JSON form: times are RFC 3339 in UTC,
-//! durations are seconds.
+//! The content of the page as plain data. The names of the fields are the contract of the JSON form: times are RFC 3339
+//! in UTC, durations are seconds.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// All that a page says.
+/// The content of the page.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Report {
-    /// When it was made.
+    /// Time of the report.
     pub time: String,
-    /// How the manager is doing, if there is one.
+    /// The manager, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manager: Option<ManagerReport>,
-    /// What somebody should look at, if anything.
+    /// Problems that need attention.
     pub attention: Vec<Attention>,
     /// The controllers, by name.
     pub controllers: Vec<ControllerReport>,
-    /// What is reconciled now, the longest first. What is done at once does not show.
+    /// Current reconciles, the longest first. Very short ones do not appear.
     pub running: Vec<RunningReport>,
+    /// Delayed requests, the earliest first: at most 256 per controller. The total of a controller is its
+    /// [`delayed`](ControllerReport::delayed).
+    pub delayed: Vec<DelayedReport>,
+    /// Number of delayed requests of all shown controllers.
+    pub delayed_count: usize,
     /// The informers of all clusters.
     pub informers: Vec<InformerReport>,
     /// The last reconciles, newest first.
     pub reconciles: Vec<ReconcileReport>,
 }
 
-/// Something that somebody should look at.
+/// A problem that needs attention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Attention {
-    /// What it is about: `controller foo`, `informer pods (v1)`.
+    /// The component with the problem: `controller foo`, `informer pods (v1)`.
     pub subject: String,
-    /// What is the matter with it.
+    /// The problem.
     pub problem: String,
 }
 
@@ -42,45 +47,45 @@ pub struct Attention {
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ManagerReport {
-    /// Who this process is in the election, or otherwise.
+    /// Identity of this process, in the election if there is one.
     pub identity: String,
-    /// How long it has been running.
+    /// Time since the start.
     #[serde(rename = "uptimeSeconds", serialize_with = "seconds")]
     pub uptime: Duration,
-    /// Its part in the election.
-    pub leadership: Leadership,
-    /// Who leads, if that is known.
+    /// State of leadership.
+    pub leadership: LeadershipState,
+    /// Identity of the leader, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<String>,
-    /// What it runs.
+    /// The runnables.
     pub runnables: Vec<RunnableReport>,
 }
 
-/// The part of a process in an election.
+/// State of a process in an election.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub enum Leadership {
-    /// There is no election: it does what a leader does.
+pub enum LeadershipState {
+    /// There is no election: the process is active.
     #[default]
     NoElection,
-    /// It waits to lead.
+    /// The process waits for leadership.
     Waiting,
-    /// It leads.
+    /// The process leads.
     Leading,
-    /// It led, and does not any more.
+    /// The process has lost leadership.
     Lost,
 }
 
-/// Something that a manager runs.
+/// A runnable of a manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnableReport {
     /// Its name.
     pub name: String,
-    /// With what it is started and stopped.
+    /// Its stage.
     pub stage: String,
-    /// What it is at: `waiting`, `running`, `ended`.
+    /// Its state: `waiting`, `running`, `ended`.
     pub state: String,
 }
 
@@ -91,64 +96,82 @@ pub struct RunnableReport {
 pub struct ControllerReport {
     /// Its name.
     pub name: String,
-    /// The API group of what it reconciles; empty for the core group.
+    /// API group of the reconciled kind; empty for the core group.
     pub group: String,
-    /// The kind of what it reconciles; empty if there is no such kind.
+    /// The reconciled kind; empty if there is none.
     pub kind: String,
-    /// What it is at.
+    /// Its state.
     pub state: ControllerState,
-    /// What it waits for before it begins, and why that does not come.
+    /// Sources that have not synced, with the reasons.
     pub waiting_for: Vec<String>,
-    /// Why it ended, if not because it was stopped.
+    /// Changes that were dropped because a predicate or handler panicked on every attempt.
+    pub unhandled_changes: Vec<String>,
+    /// Error with which it ended; absent if it was stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether it works only where the leader is.
+    /// Whether it works only on the leader.
     pub needs_leadership: bool,
-    /// What it watches.
+    /// Its watches.
     pub watches: Vec<String>,
-    /// How many workers it has.
+    /// Number of workers.
     pub workers: usize,
-    /// How many of them reconcile now.
+    /// Number of busy workers.
     pub busy: usize,
-    /// How many objects wait for a worker.
+    /// Number of ready objects.
     pub ready: usize,
-    /// How many objects wait for their time: to be tried again, or looked at again.
+    /// Number of delayed objects: retries and requeues.
     pub delayed: usize,
-    /// Reconciles that went well and asked for nothing more.
+    /// Number of successful reconciles without a requeue.
     pub successes: u64,
-    /// Reconciles that failed.
+    /// Number of failed reconciles.
     pub errors: u64,
-    /// Reconciles that went well and asked to be run again.
+    /// Number of successful reconciles with a requeue.
     pub requeues: u64,
 }
 
-/// What a controller is at.
+/// State of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum ControllerState {
-    /// It was never started, was stopped, or ended.
+    /// Never started, stopped, or ended.
     Stopped,
-    /// It has not seen yet what there is.
+    /// Its caches have not synced.
     Waiting,
-    /// It has seen what there is, and waits for leadership.
+    /// Its caches have synced; it waits for leadership.
     Warm,
-    /// It reconciles.
+    /// Its workers run.
     Working,
 }
 
-/// A reconcile that runs.
+/// A current reconcile.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RunningReport {
     /// The controller's name.
     pub controller: String,
-    /// What is reconciled: `namespace/name`, or `name`.
+    /// The object: `namespace/name`, or `name`.
     pub object: String,
-    /// For how long.
+    /// Duration so far.
     #[serde(rename = "runningSeconds", serialize_with = "seconds")]
     pub running: Duration,
+}
+
+/// A delayed request: a retry, or a requeue by its reconciler.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct DelayedReport {
+    /// The controller's name.
+    pub controller: String,
+    /// The object: `namespace/name`, or `name`.
+    pub object: String,
+    /// Time when it is due.
+    pub due: String,
+    /// Duration until it is due.
+    #[serde(rename = "dueInSeconds", serialize_with = "seconds")]
+    pub due_in: Duration,
 }
 
 /// An informer at one moment.
@@ -158,33 +181,33 @@ pub struct RunningReport {
 pub struct InformerReport {
     /// The name of its cluster.
     pub cluster: String,
-    /// What it is an informer of: `deployments.apps/v1`.
+    /// The kind: `deployments.apps/v1`.
     pub kind: String,
-    /// How much of an object is kept: `typed`, `dynamic`, `metadata`.
+    /// The representation of its objects: `typed`, `dynamic`, `metadata`.
     pub form: String,
-    /// Whether everything was listed once.
+    /// Whether the first list is complete.
     pub has_synced: bool,
-    /// How many objects it has.
+    /// Number of objects.
     pub objects: usize,
-    /// Its parts, each with a list and a watch of its own.
+    /// Its reflectors, each with its own list and watch.
     pub parts: Vec<PartReport>,
-    /// How many objects cannot be read.
+    /// Number of objects that cannot be decoded.
     pub unreadable_count: usize,
-    /// Some of them.
+    /// Some of these objects.
     pub unreadable: Vec<UnreadableReport>,
-    /// How often everything was listed.
+    /// Number of lists.
     pub lists: u64,
-    /// How often it was listed again.
+    /// Number of relists.
     pub relists: u64,
-    /// How often a watch was opened.
+    /// Number of opened watches.
     pub watches: u64,
-    /// How often a list or a watch failed.
+    /// Number of failed lists and watches.
     pub failures: u64,
-    /// How many handlers it has.
+    /// Number of handlers.
     pub handlers: usize,
-    /// How many events wait for the handler for which most do.
+    /// Number of events that wait for the slowest handler.
     pub backlog: usize,
-    /// For how long nothing was heard of the server.
+    /// Time since the last data from the server.
     #[serde(
         rename = "silentSeconds",
         serialize_with = "maybe_seconds",
@@ -193,68 +216,68 @@ pub struct InformerReport {
     pub silent: Option<Duration>,
 }
 
-/// A part of an informer at one moment.
+/// A reflector of an informer at one moment.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PartReport {
-    /// Where its objects are, in words.
+    /// Its namespaces, as text.
     pub namespaces: String,
-    /// What it is at, in words: `listing`, `watching`, `waiting to try again`, `stopped`.
+    /// Its phase: `listing`, `watching`, `waiting for retry`, `stopped`.
     pub phase: String,
-    /// Whether it was listed once.
+    /// Whether its first list is complete.
     pub has_synced: bool,
-    /// What failed last, unless it went well since.
+    /// Last error, unless a request succeeded since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// An object that cannot be read.
+/// An object that cannot be decoded.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UnreadableReport {
-    /// Which: `namespace/name`, or `name`.
+    /// The object: `namespace/name`, or `name`.
     pub object: String,
-    /// Why.
+    /// The error.
     pub error: String,
 }
 
-/// A reconcile that is over.
+/// A finished reconcile.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ReconcileReport {
-    /// When it began.
+    /// Time of its start.
     pub started: String,
-    /// How long ago it ended.
+    /// Time since its end.
     #[serde(rename = "agoSeconds", serialize_with = "seconds")]
     pub ago: Duration,
-    /// How long it took.
+    /// Its duration.
     #[serde(rename = "tookSeconds", serialize_with = "seconds")]
     pub took: Duration,
     /// The controller's name.
     pub controller: String,
-    /// What was reconciled: `namespace/name`, or `name`.
+    /// The object: `namespace/name`, or `name`.
     pub object: String,
-    /// Why.
+    /// Its triggers.
     pub triggers: Vec<String>,
-    /// How many more triggers there were.
+    /// Number of further triggers.
     pub more_triggers: u64,
-    /// The how many-th try it was, from 1.
+    /// Attempt number, from 1.
     pub attempt: u32,
-    /// How it ended, in a word: see [`Outcome::as_str`](crate::Outcome::as_str).
+    /// Its outcome in one word: see [`ReconcileOutcome::as_str`](crate::ReconcileOutcome::as_str).
     pub outcome: String,
     /// Whether it failed.
     pub is_failure: bool,
-    /// How it ended, in words.
+    /// Its outcome as text.
     pub detail: String,
-    /// Its number, which is in the logs.
+    /// Its ID, which also appears in the logs.
     pub id: String,
 }
 
-impl Leadership {
-    /// In words.
+impl LeadershipState {
+    /// The state as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -267,7 +290,7 @@ impl Leadership {
 }
 
 impl ControllerState {
-    /// In words.
+    /// The state as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

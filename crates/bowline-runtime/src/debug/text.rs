@@ -7,7 +7,7 @@ use super::report::Report;
 
 pub(super) fn page(report: &Report) -> String {
     let mut page = String::new();
-    // Nothing fails that is written into a string.
+    // Writing into a string does not fail.
     let _ = write(&mut page, report);
     page
 }
@@ -68,6 +68,8 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     }
     table.write(page, "")?;
 
+    delayed(page, report)?;
+
     let mut table = Table::new(&[
         "INFORMER",
         "FORM",
@@ -119,7 +121,21 @@ fn write(page: &mut String, report: &Report) -> std::fmt::Result {
     table.write(page, "no reconciles")
 }
 
-/// Rows whose columns are below each other.
+/// The delayed requests.
+fn delayed(page: &mut String, report: &Report) -> std::fmt::Result {
+    let mut table = Table::new(&["DUE", "IN", "CONTROLLER", "OBJECT"]);
+    for delayed in &report.delayed {
+        table.row([&delayed.due, &duration(delayed.due_in), &delayed.controller, &delayed.object]);
+    }
+    table.write(page, "")?;
+    let more = report.delayed_count.saturating_sub(report.delayed.len());
+    if more > 0 {
+        writeln!(page, "{more} more wait for their time")?;
+    }
+    Ok(())
+}
+
+/// Rows with aligned columns.
 struct Table<const N: usize> {
     rows: Vec<[String; N]>,
 }
@@ -134,7 +150,7 @@ impl<const N: usize> Table<N> {
             .push(cells.map(|cell| if cell.is_empty() { "-".to_owned() } else { Line(cell).to_string() }));
     }
 
-    /// Writes it after an empty line; if there are no rows, says so, or nothing if there is nothing to say.
+    /// Writes the table after an empty line. Without rows it writes `none`, or nothing if that is empty.
     fn write(&self, page: &mut String, none: &str) -> std::fmt::Result {
         match (self.rows.len(), none) {
             (1, "") => return Ok(()),

@@ -1,4 +1,4 @@
-//! Named checks: each says that something is well, or why not.
+//! Named health checks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,56 +11,64 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 
 use crate::BoxError;
+use crate::log_throttle::LogThrottle;
 
-/// How long a check may take, if nobody says otherwise.
+/// Default timeout of a check.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Checks by name. A clone has the same ones.
+/// Checks by name. Clones share them.
 #[derive(Clone)]
-pub struct Checks {
+pub struct HealthChecks {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    checks: Mutex<BTreeMap<String, Check>>,
+    checks: Mutex<BTreeMap<String, Entry>>,
     limit: Duration,
 }
 
-/// One check.
-type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Reason>> + Send + Sync>;
+/// A check, and whether the summary includes it now. Without a function it always does.
+#[derive(Clone)]
+struct Entry {
+    check: Check,
+    /// Probes come every few seconds, so that repeated failures are not all logged.
+    log: Arc<Mutex<LogThrottle>>,
+    is_counted: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+}
 
-/// Why a check failed. Any error is one, and so is a text; it is logged, and withheld from whoever probes all checks, as
-/// anybody may. What may be seen there says so: [`Reason::shown`].
-///
-/// Whoever asks for a check alone, by its name (`/readyz/NAME`), gets the reason even if it is withheld, as from
-/// controller-runtime; no credentials are needed for that either. So a reason must not have secrets in it.
+/// One check.
+type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), CheckFailure>> + Send + Sync>;
+
+/// The reason of a failed check: any error or text. It is logged, but withheld from probes, which are not
+/// authenticated: from the list of all checks, and from the response for one check (`/readyz/NAME`), where
+/// controller-runtime returns it. Use [`CheckFailure::public`] for a reason that probes may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct CheckFailure {
     text: String,
     is_shown: bool,
 }
 
-/// How a check ended.
+/// The result of a check.
 pub(super) enum Outcome {
     Passed,
     Excluded,
-    Failed(Reason),
+    Failed(CheckFailure),
 }
 
-impl Reason {
-    /// A reason that whoever probes may see.
+impl CheckFailure {
+    /// A reason that probes may see.
     #[must_use]
-    pub fn shown(text: impl Into<String>) -> Self {
+    pub fn public(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_shown: true }
     }
 
-    /// What whoever probes may see.
-    pub(super) fn public(&self) -> Option<&str> {
+    /// The text that probes may see.
+    pub(super) fn public_text(&self) -> Option<&str> {
         self.is_shown.then_some(&*self.text)
     }
 }
 
-impl<E: Into<BoxError>> From<E> for Reason {
+impl<E: Into<BoxError>> From<E> for CheckFailure {
     fn from(error: E) -> Self {
         let error = error.into();
         let mut text = error.to_string();
@@ -73,53 +81,65 @@ impl<E: Into<BoxError>> From<E> for Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for CheckFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl Checks {
-    /// None yet: all is well as long as the program answers. Each may take 5 s.
+impl HealthChecks {
+    /// An empty list, which passes while the program responds. Timeout of each check: 5 s.
     #[must_use]
     pub fn new() -> Self {
         Self::with_timeout(LIMIT)
     }
 
-    /// None yet, each of which may take so long. One that takes longer fails.
+    /// An empty list with another timeout. A check that takes longer fails.
     #[must_use]
     pub fn with_timeout(limit: Duration) -> Self {
         Self { shared: Arc::new(Shared { checks: Mutex::default(), limit }) }
     }
 
-    /// Adds a check, in the place of any that had its name. It is run whenever somebody probes, at the same time as others,
-    /// and so that it may be dropped before it is done. One that panics fails.
+    /// Adds a check, or replaces the one with the same name. It runs at each probe, concurrently with others, and may
+    /// be dropped before it completes. One that panics fails.
     pub fn add<F, R, E>(&self, name: impl Into<String>, check: F)
     where
         F: Fn() -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Reason>,
+        E: Into<CheckFailure>,
     {
-        let check: Check = Arc::new(move || {
-            let checked = check();
-            Box::pin(async move { checked.await.map_err(Into::into) })
-        });
-        self.lock().insert(name.into(), check);
+        self.lock().insert(name.into(), Entry::new(erase(check), None));
     }
 
-    /// Removes a check, if it is there.
+    /// Adds a check that the summary includes only while a function returns true. Its own path always runs it.
+    pub(crate) fn add_counted<F, R, E>(
+        &self,
+        name: impl Into<String>,
+        is_counted: impl Fn() -> bool + Send + Sync + 'static,
+        check: F,
+    ) where
+        F: Fn() -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<CheckFailure>,
+    {
+        let is_counted: Arc<dyn Fn() -> bool + Send + Sync> = Arc::new(is_counted);
+        self.lock().insert(name.into(), Entry::new(erase(check), Some(is_counted)));
+    }
+
+    /// Removes a check, if it exists.
     pub fn remove(&self, name: &str) {
         self.lock().remove(name);
     }
 
-    /// The names of all checks, in order.
+    /// The names of all checks, sorted.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.lock().keys().cloned().collect()
     }
 
-    /// Runs all, and gives those that fail, with why: for who waits until all is well, in the same process.
-    pub async fn failing(&self, clock: &Clock) -> Vec<(String, Reason)> {
+    /// Runs all checks of the summary, and returns the failed ones with their reasons. Use it to wait for readiness
+    /// inside the process.
+    pub async fn failing(&self, clock: &Clock) -> Vec<(String, CheckFailure)> {
         let failed = |(name, outcome)| match outcome {
             Outcome::Failed(reason) => Some((name, reason)),
             Outcome::Passed | Outcome::Excluded => None,
@@ -127,69 +147,154 @@ impl Checks {
         self.run(clock, |_| false).await.into_iter().filter_map(failed).collect()
     }
 
-    /// Runs all but some, and says how each ended. With no checks there is one that passes.
+    /// Runs all checks of the summary except excluded ones, and returns their results. An empty list returns one that
+    /// passes.
     pub(super) async fn run(
         &self,
         clock: &Clock,
         is_excluded: impl Fn(&str) -> bool,
     ) -> Vec<(String, Outcome)> {
         let mut checks: Vec<_> =
-            self.lock().iter().map(|(name, check)| (name.clone(), check.clone())).collect();
+            self.lock().iter().map(|(name, entry)| (name.clone(), entry.clone())).collect();
         if checks.is_empty() {
             checks.push(ping());
         }
-        join_all(checks.into_iter().map(|(name, check)| {
+        checks.retain(|(_, entry)| entry.is_counted.as_ref().is_none_or(|is_counted| is_counted()));
+        join_all(checks.into_iter().map(|(name, entry)| {
             let is_excluded = is_excluded(&name);
             async move {
                 let outcome =
-                    if is_excluded { Outcome::Excluded } else { self.check(&name, &check, clock).await };
+                    if is_excluded { Outcome::Excluded } else { self.check(&name, &entry, clock).await };
                 (name, outcome)
             }
         }))
         .await
     }
 
-    /// Runs one; none if there is none of this name.
+    /// Runs one check; `None` if it does not exist.
     pub(super) async fn run_one(&self, clock: &Clock, name: &str) -> Option<Outcome> {
-        let check = {
+        let entry = {
             let checks = self.lock();
             let ping = || Some(ping()).filter(|(ping, _)| checks.is_empty() && ping == name);
-            checks.get(name).cloned().or_else(|| ping().map(|(_, check)| check))?
+            checks.get(name).cloned().or_else(|| ping().map(|(_, entry)| entry))?
         };
-        Some(self.check(name, &check, clock).await)
+        Some(self.check(name, &entry, clock).await)
     }
 
-    async fn check(&self, name: &str, check: &Check, clock: &Clock) -> Outcome {
+    async fn check(&self, name: &str, entry: &Entry, clock: &Clock) -> Outcome {
         let limit = self.shared.limit;
-        let checked = AssertUnwindSafe(async { check().await }).catch_unwind();
+        let checked = AssertUnwindSafe(async { (entry.check)().await }).catch_unwind();
         let reason = match clock.timeout(limit, checked).await {
-            Ok(Ok(Ok(()))) => return Outcome::Passed,
+            Ok(Ok(Ok(()))) => {
+                if entry.log().reset() {
+                    tracing::info!(check = name, "health check passes again");
+                }
+                return Outcome::Passed;
+            }
             Ok(Ok(Err(reason))) => reason,
-            Ok(Err(panic)) => format!("it panicked: {}", panic_message(&*panic)).into(),
-            Err(_) => format!("it was not done within {limit:?}").into(),
+            Ok(Err(panic)) => format!("the check panicked: {}", panic_message(&*panic)).into(),
+            Err(_) => format!("the check did not end within {limit:?}").into(),
         };
-        tracing::info!(check = name, %reason, "a health check failed");
+        if entry.log().is_news(&reason.text, clock.now()) {
+            tracing::info!(check = name, %reason, "health check failed");
+        }
         Outcome::Failed(reason)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Check>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
         self.shared.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The check that there is when there is no other.
-fn ping() -> (String, Check) {
-    ("ping".to_owned(), Arc::new(|| Box::pin(std::future::ready(Ok(())))))
+impl Entry {
+    fn new(check: Check, is_counted: Option<Arc<dyn Fn() -> bool + Send + Sync>>) -> Self {
+        Self { check, log: Arc::default(), is_counted }
+    }
+
+    fn log(&self) -> MutexGuard<'_, LogThrottle> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-impl Default for Checks {
+/// The check of a program without others.
+fn ping() -> (String, Entry) {
+    let check: Check = Arc::new(|| Box::pin(std::future::ready(Ok(()))));
+    ("ping".to_owned(), Entry::new(check, None))
+}
+
+/// Erases the types of a check.
+fn erase<F, R, E>(check: F) -> Check
+where
+    F: Fn() -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<CheckFailure>,
+{
+    Arc::new(move || {
+        let checked = check();
+        Box::pin(async move { checked.await.map_err(Into::into) })
+    })
+}
+
+impl Default for HealthChecks {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for Checks {
+impl fmt::Debug for HealthChecks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Checks").field(&self.names()).finish()
+        f.debug_tuple("HealthChecks").field(&self.names()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use bowline_clock::Simulation;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no test panics while it writes").write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_failing_check_is_logged_once_a_minute_and_once_when_it_passes_again() {
+        let log = Log::default();
+        let writer = log.clone();
+        let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(lines, || {
+            Simulation::new(1).run(async |clock| {
+                let checks = HealthChecks::new();
+                let connected = Arc::new(AtomicBool::new(false));
+                let state = connected.clone();
+                checks.add("database", move || {
+                    let is_connected = state.load(Ordering::Relaxed);
+                    async move { if is_connected { Ok(()) } else { Err("no connection") } }
+                });
+                for _ in 0..90 {
+                    assert_eq!(checks.failing(&clock).await.len(), 1);
+                    clock.sleep(Duration::from_secs(1)).await;
+                }
+                connected.store(true, Ordering::Relaxed);
+                for _ in 0..3 {
+                    assert!(checks.failing(&clock).await.is_empty());
+                }
+            });
+        });
+        let log = String::from_utf8(log.0.lock().expect("no test panics").clone()).expect("text is logged");
+        assert_eq!(log.matches("health check failed").count(), 2, "{log}");
+        assert_eq!(log.matches("health check passes again").count(), 1, "{log}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a probe is told, in the words that Kubernetes' own servers use.
+//! Responses to probes, with the texts of Kubernetes' own servers.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,11 +7,12 @@ use std::fmt::Write as _;
 use bowline_clock::Clock;
 use http::StatusCode;
 
-use super::check::{Checks, Outcome};
+use super::check::{CheckFailure, HealthChecks, Outcome};
 use crate::server::{Response, text};
 
-/// All checks but those that the query excludes. The details are told if one failed, or if the query asks for them.
-pub(super) async fn all(checks: &Checks, clock: &Clock, query: &str) -> Response {
+/// Runs all checks except those that the query excludes. The response has details if a check failed or the query
+/// requests them. `probe` is the name of the path, as in kube-apiserver: `readyz check passed`.
+pub(super) async fn all(probe: &str, checks: &HealthChecks, clock: &Clock, query: &str) -> Response {
     let parameters: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
     let named = |name: &'static str| parameters.iter().filter(move |(parameter, _)| parameter == name);
     let is_verbose = named("verbose").next().is_some();
@@ -28,9 +29,7 @@ pub(super) async fn all(checks: &Checks, clock: &Clock, query: &str) -> Response
             Outcome::Passed => format!("[+]{name} ok"),
             Outcome::Excluded => format!("[+]{name} excluded: ok"),
             Outcome::Failed(reason) => {
-                // It may come from anywhere, and must not look like another check.
-                let reason = reason.public().map(|reason| reason.replace(['\n', '\r'], " "));
-                format!("[-]{name} failed: {}", reason.as_deref().unwrap_or("reason withheld"))
+                format!("[-]{name} failed: {}", public(reason))
             }
         };
         report.extend([&line, "\n"]);
@@ -41,18 +40,25 @@ pub(super) async fn all(checks: &Checks, clock: &Clock, query: &str) -> Response
         let _ = writeln!(report, "warn: some health checks cannot be excluded: no matches for {names}");
     }
     if is_well {
-        text(StatusCode::OK, report + "healthz check passed\n")
+        text(StatusCode::OK, format!("{report}{probe} check passed\n"))
     } else {
-        text(StatusCode::INTERNAL_SERVER_ERROR, report + "healthz check failed\n")
+        text(StatusCode::INTERNAL_SERVER_ERROR, format!("{report}{probe} check failed\n"))
     }
 }
 
-/// One check, with the reason if it failed: who asks for one by its name knows the program.
-pub(super) async fn one(checks: &Checks, clock: &Clock, name: &str) -> Response {
+/// A reason in public form, on one line: its text may come from anywhere, and must not look like another check.
+fn public(reason: &CheckFailure) -> String {
+    reason
+        .public_text()
+        .map_or_else(|| "reason withheld".to_owned(), |reason| reason.replace(['\n', '\r'], " "))
+}
+
+/// Runs one check. Its reason is withheld as in the list of all, since probes are not authenticated.
+pub(super) async fn one(checks: &HealthChecks, clock: &Clock, name: &str) -> Response {
     match checks.run_one(clock, name).await {
         None => text(StatusCode::NOT_FOUND, "404 page not found\n"),
         Some(Outcome::Failed(reason)) => {
-            text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {reason}\n"))
+            text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {}\n", public(&reason)))
         }
         Some(Outcome::Passed | Outcome::Excluded) => text(StatusCode::OK, "ok"),
     }

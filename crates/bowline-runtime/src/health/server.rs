@@ -1,21 +1,22 @@
-//! The server that answers probes.
+//! The health server.
 
 use std::fmt;
 
 use bowline_clock::{Clock, Spawner};
 use percent_encoding::percent_decode_str;
 
-use super::check::Checks;
+use super::check::HealthChecks;
 use super::report;
 use crate::server::{BindAddress, Bound, Request, Response, Server, ServerError};
 
-/// Answers probes: liveness at `/healthz`, readiness at `/readyz`, and each of their checks below these by its name.
+/// Serves health checks: liveness at `/healthz`, readiness at `/readyz`, and each single check at its name below these
+/// paths.
 ///
-/// As with Kubernetes' own servers, the answer is 200 with `ok` or 500 with a list of checks; `?verbose` always gives the
-/// list, `?exclude=name` leaves a check out. The default is port 8081 on all addresses. It is plain HTTP without
-/// credentials, as kubelets have none: reasons are logged and not shown, unless a check wants that
-/// ([`Reason::shown`](super::Reason::shown)) or is asked for alone. There is nothing to send: a request with a body is answered
-/// with 413 before that is read.
+/// As in Kubernetes' own servers, the response is 200 with `ok`, or 500 with a list of checks. `?verbose` always
+/// returns the list, `?exclude=name` skips a check. Default: port 8081 on all addresses. It is plain HTTP without
+/// authentication, since kubelets have no credentials. Therefore the reasons of failures are logged but not returned,
+/// except those of [`CheckFailure::public`](super::CheckFailure::public). Requests with a body get 413, before the body
+/// is read.
 #[must_use = "a server does nothing until it is bound"]
 pub struct HealthServer {
     server: Server,
@@ -24,31 +25,31 @@ pub struct HealthServer {
 }
 
 impl HealthServer {
-    /// At an address.
-    pub fn at(address: BindAddress) -> Self {
+    /// A server at an address.
+    pub fn new(address: BindAddress) -> Self {
         let server = Server::new("health probes", address).max_body(0);
         Self { server, liveness: "/healthz".to_owned(), readiness: "/readyz".to_owned() }
     }
 
-    /// Where liveness is: `/healthz`, by default.
+    /// The path of liveness. Default: `/healthz`.
     pub fn liveness_path(mut self, path: impl Into<String>) -> Self {
         self.liveness = path.into();
         self
     }
 
-    /// Where readiness is: `/readyz`, by default.
+    /// The path of readiness. Default: `/readyz`.
     pub fn readiness_path(mut self, path: impl Into<String>) -> Self {
         self.readiness = path.into();
         self
     }
 
-    /// Options of the server: limits, timeouts, other handlers.
+    /// Options of the HTTP server: limits, timeouts, other handlers.
     pub fn options(mut self, options: impl FnOnce(Server) -> Server) -> Self {
         self.server = options(self.server);
         self
     }
 
-    /// Takes the address, see [`Server::bind`].
+    /// Binds the address, see [`Server::bind`].
     ///
     /// # Errors
     /// [`ServerError`]
@@ -57,8 +58,8 @@ impl HealthServer {
     /// Outside a tokio runtime.
     pub async fn bind(
         self,
-        alive: &Checks,
-        ready: &Checks,
+        alive: &HealthChecks,
+        ready: &HealthChecks,
         spawner: &Spawner,
     ) -> Result<Option<Bound>, ServerError> {
         let mut server = self.server;
@@ -76,10 +77,11 @@ impl HealthServer {
     }
 }
 
-async fn answer(checks: Checks, clock: Clock, below: String, request: Request) -> Response {
+async fn answer(checks: HealthChecks, clock: Clock, below: String, request: Request) -> Response {
     let name = request.uri().path().strip_prefix(&below).unwrap_or_default().trim_matches('/');
     if name.is_empty() {
-        return report::all(&checks, &clock, request.uri().query().unwrap_or_default()).await;
+        let probe = below.trim_matches('/');
+        return report::all(probe, &checks, &clock, request.uri().query().unwrap_or_default()).await;
     }
     let name = percent_decode_str(name).decode_utf8_lossy();
     report::one(&checks, &clock, &name).await
@@ -87,7 +89,7 @@ async fn answer(checks: Checks, clock: Clock, below: String, request: Request) -
 
 impl Default for HealthServer {
     fn default() -> Self {
-        Self::at(BindAddress::all(8081))
+        Self::new(BindAddress::all(8081))
     }
 }
 

@@ -1,4 +1,4 @@
-//! All controllers of a registry, and how what they count is written.
+//! All controllers of a registry, and the encoding of their metrics.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,31 +11,34 @@ use prometheus_client::metrics::MetricType;
 
 use super::controller::{ControllerMetrics, OTHERS};
 
-/// What controllers count, by their names. Written in order, so that two scrapes can be compared.
+/// The metrics of controllers by name. Encoded in order, so that two scrapes can be compared.
 #[derive(Default)]
 pub(super) struct Catalog {
     controllers: Mutex<Controllers>,
 }
 
-/// A name that is taken as long as this is there; what was counted under it goes with it.
+/// Reserves a controller's name until it is dropped; its metrics are removed then.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct NameReservation {
     name: Arc<str>,
     catalog: Arc<Catalog>,
 }
 
-/// One number of a controller.
+/// One value of a controller.
 type Value = fn(&ControllerMetrics) -> u64;
 
 type Controllers = BTreeMap<Arc<str>, Arc<ControllerMetrics>>;
 
 impl Catalog {
-    /// Takes a name; none if somebody has it.
-    pub(super) fn claim(self: &Arc<Self>, name: &Arc<str>) -> Option<(Arc<ControllerMetrics>, Claim)> {
+    /// Reserves a name; `None` if it is taken.
+    pub(super) fn claim(
+        self: &Arc<Self>,
+        name: &Arc<str>,
+    ) -> Option<(Arc<ControllerMetrics>, NameReservation)> {
         let mut controllers = self.lock();
         let Entry::Vacant(place) = controllers.entry(name.clone()) else { return None };
         let metrics = place.insert(Arc::new(ControllerMetrics::new())).clone();
-        Some((metrics, Claim { name: name.clone(), catalog: self.clone() }))
+        Some((metrics, NameReservation { name: name.clone(), catalog: self.clone() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Controllers> {
@@ -43,7 +46,7 @@ impl Catalog {
     }
 }
 
-impl Drop for Claim {
+impl Drop for NameReservation {
     fn drop(&mut self) {
         self.catalog.lock().remove(&self.name);
     }
@@ -124,7 +127,7 @@ impl Writer<'_, '_> {
         )?;
         self.family(
             "bowline_reconcile_triggers",
-            "Why objects were reconciled: what happened, by who saw it",
+            "Total number of triggers of reconciles per controller, source and cause",
             MetricType::Counter,
             |name, metrics, family| {
                 for (source, metrics) in metrics.sources() {
@@ -139,15 +142,37 @@ impl Writer<'_, '_> {
         self.bowlines()
     }
 
-    /// What controller-runtime has nothing for.
+    /// Metrics without a counterpart in controller-runtime.
     fn bowlines(&mut self) -> fmt::Result {
         self.family(
             "bowline_source_panics",
-            "How often a source, or a predicate or handler behind it, panicked: changes were lost",
+            "Total number of panics of a source, or of its predicates or handler",
             MetricType::Counter,
             |name, metrics, family| {
                 for (source, metrics) in metrics.sources() {
                     family.counter(&[("controller", name), ("source", &source)], metrics.panics.get())?;
+                }
+                Ok(())
+            },
+        )?;
+        self.family(
+            "bowline_source_errors",
+            "Errors that the async handler of a source returned",
+            MetricType::Counter,
+            |name, metrics, family| {
+                for (source, metrics) in metrics.sources() {
+                    family.counter(&[("controller", name), ("source", &source)], metrics.errors.get())?;
+                }
+                Ok(())
+            },
+        )?;
+        self.family(
+            "bowline_source_unhandled_changes",
+            "Total number of changes dropped because a predicate or handler failed on every attempt",
+            MetricType::Counter,
+            |name, metrics, family| {
+                for (source, metrics) in metrics.sources() {
+                    family.counter(&[("controller", name), ("source", &source)], metrics.unhandled.get())?;
                 }
                 Ok(())
             },
@@ -160,7 +185,7 @@ impl Writer<'_, '_> {
         )?;
         self.family(
             "bowline_controller_ready",
-            "Whether the controller has seen all that there is, and reconciles",
+            "Whether all caches of the controller have synced and it reconciles",
             MetricType::Gauge,
             |name, metrics, family| family.gauge(&[("controller", name)], metrics.ready.get()),
         )

@@ -1,9 +1,9 @@
-//! How often certificates were read, under controller-runtime's names.
+//! Metrics of certificate reads, with controller-runtime's names.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 
-/// How often certificates were read.
+/// Number of certificate reads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CertificateReads {
     all: Counter,

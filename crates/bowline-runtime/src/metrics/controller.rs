@@ -1,4 +1,4 @@
-//! What one controller counts. Resolved once, when the controller is built: a reconcile looks nothing up.
+//! Metrics of one controller. Resolved once, when the controller is built, so that a reconcile needs no lookup.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,22 +11,22 @@ use prometheus_client::metrics::gauge::Gauge;
 use super::histogram::{Histogram, add_alone};
 use super::queue::QueueMetrics;
 use crate::Cause;
-use crate::trigger::{Causes, Origin};
+use crate::trigger::{Causes, TriggerSource};
 
-/// controller-runtime's, in seconds: 5 ms to a minute.
+/// controller-runtime's bounds, in seconds: 5 ms to a minute.
 const RECONCILE_BOUNDS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
     1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
     50.0, 60.0,
 ];
 
-/// So many sources are told apart; the rest is one.
+/// Maximum number of distinct sources; all others share one label.
 const SOURCES: usize = 64;
 
-/// What is counted as one because there is too much of it, as in controller-runtime.
+/// The label of values beyond a maximum, as in controller-runtime.
 pub(super) const OTHERS: &str = "exceeded_cardinality_limit";
 
-/// What one controller counts.
+/// The metrics of one controller.
 pub(crate) struct ControllerMetrics {
     pub(crate) failures: Counter,
     pub(crate) requeues: Counter,
@@ -45,19 +45,20 @@ pub(crate) struct ControllerMetrics {
     workers: Mutex<Vec<Arc<WorkerMetrics>>>,
 }
 
-/// What one worker counts with each reconcile. Nobody else writes it: so workers are not in each other's way, and to count
-/// is no more than to store.
+/// The metrics of one worker. It is their only writer, so that workers do not contend and counting is a plain store.
 pub(crate) struct WorkerMetrics {
     successes: AtomicU64,
     time: Histogram,
     is_active: AtomicBool,
 }
 
-/// What is counted of one source.
+/// The metrics of one source.
 #[derive(Clone, Default)]
 pub(super) struct SourceMetrics {
     triggers: Causes,
     pub(super) panics: Counter,
+    pub(super) errors: Counter,
+    pub(super) unhandled: Counter,
 }
 
 impl ControllerMetrics {
@@ -79,7 +80,7 @@ impl ControllerMetrics {
         }
     }
 
-    /// Where one worker counts. What a worker that is gone counted is not lost: the next one goes on with it.
+    /// The metrics of one worker. A new worker continues the counts of one that ended.
     pub(crate) fn worker(&self) -> Arc<WorkerMetrics> {
         let mut workers = lock(&self.workers);
         if let Some(free) = workers.iter().find(|worker| Arc::strong_count(worker) == 1) {
@@ -90,17 +91,17 @@ impl ControllerMetrics {
         new
     }
 
-    /// Reconciles that did what they were to do.
+    /// Number of successful reconciles.
     pub(crate) fn successes(&self) -> u64 {
         lock(&self.workers).iter().map(|worker| worker.successes.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many workers are busy.
+    /// Number of busy workers.
     pub(crate) fn active(&self) -> usize {
         lock(&self.workers).iter().filter(|worker| worker.is_active.load(Ordering::Relaxed)).count()
     }
 
-    /// How long reconciles took.
+    /// The durations of reconciles.
     pub(super) fn time(&self) -> Histogram {
         let time = Histogram::new(RECONCILE_BOUNDS);
         for worker in lock(&self.workers).iter() {
@@ -109,13 +110,13 @@ impl ControllerMetrics {
         time
     }
 
-    /// A source that is counted here. Watches come and go under names that somebody thinks of, so beyond so many they
-    /// are counted as one.
-    pub(crate) fn origin(&self, name: &str) -> Arc<Origin> {
+    /// The metrics of a source. Sources have arbitrary names, so those beyond a maximum share one label.
+    pub(crate) fn origin(&self, name: &str) -> Arc<TriggerSource> {
         let mut sources = lock(&self.sources);
         let is_told_apart = sources.contains_key(name) || sources.len() < SOURCES;
         let metrics = sources.entry(if is_told_apart { name } else { OTHERS }.into()).or_default();
-        Origin::new(name, metrics.triggers.clone(), metrics.panics.clone())
+        let SourceMetrics { triggers, panics, errors, unhandled } = metrics.clone();
+        TriggerSource::new(name, triggers, panics, errors, unhandled)
     }
 
     pub(super) fn sources(&self) -> BTreeMap<Box<str>, SourceMetrics> {
@@ -132,12 +133,12 @@ impl WorkerMetrics {
         }
     }
 
-    /// A reconcile did what it was to do.
+    /// Counts a successful reconcile.
     pub(crate) fn succeeded(&self) {
         add_alone(&self.successes, 1);
     }
 
-    /// A reconcile took so long, however it ended.
+    /// Records the duration of a reconcile with any outcome.
     pub(crate) fn took(&self, time: Duration) {
         self.time.observe_alone(time);
     }
@@ -152,7 +153,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SourceMetrics {
-    /// The causes that there were.
+    /// The causes that occurred, with their counts.
     pub(super) fn triggers(&self) -> impl Iterator<Item = (Cause, u64)> {
         let all = Cause::ALL.into_iter().zip(&self.triggers).map(|(cause, counter)| (cause, counter.get()));
         all.filter(|(_, count)| *count > 0)

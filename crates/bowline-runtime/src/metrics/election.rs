@@ -1,4 +1,4 @@
-//! Who leads, under client-go's name.
+//! The leadership metric, with client-go's name.
 
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -27,7 +27,7 @@ impl Elections {
 }
 
 impl ElectionMetrics {
-    /// Whether this process leads.
+    /// Sets whether this process leads.
     pub fn set_leading(&self, is_leading: bool) {
         self.0.set(is_leading.into());
     }

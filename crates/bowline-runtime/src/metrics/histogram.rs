@@ -1,4 +1,4 @@
-//! A histogram of durations without a lock: workers observe at the same time.
+//! A histogram of durations without a lock, so that workers can observe concurrently.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
 /// Counts durations by size.
 pub(crate) struct Histogram {
-    /// The upper bounds, in seconds, in order; the last bucket has none.
+    /// The upper bounds in seconds, ascending; the last bucket has none.
     bounds: &'static [f64],
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
@@ -27,7 +27,7 @@ impl Histogram {
         self.sum.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// The same, for who is the only one to observe here: what others observe meanwhile may be lost.
+    /// Observes without atomic addition, for a single writer: concurrent observations may be lost.
     #[inline]
     pub(crate) fn observe_alone(&self, duration: Duration) {
         let (bucket, nanos) = self.place(duration);
@@ -35,16 +35,16 @@ impl Histogram {
         add_alone(&self.sum, nanos);
     }
 
-    /// The bucket of a duration, and how long it is.
+    /// The bucket of a duration, and the duration in nanoseconds.
     #[inline]
     fn place(&self, duration: Duration) -> (usize, u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let seconds = duration.as_secs_f64();
-        // Most are short, so that this is found at once.
+        // Most durations are short, so a linear search ends at once.
         (self.bounds.iter().position(|bound| seconds <= *bound).unwrap_or(self.bounds.len()), nanos)
     }
 
-    /// Adds what another one counted, which has the same bounds.
+    /// Adds the counts of another histogram with the same bounds.
     pub(crate) fn add(&self, other: &Self) {
         for (bucket, more) in self.buckets.iter().zip(&other.buckets) {
             bucket.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -63,7 +63,7 @@ impl Histogram {
     }
 }
 
-/// Adds to what nobody else writes: a fraction of what it costs where somebody might.
+/// Adds for a single writer: a fraction of the cost of an atomic addition.
 #[inline]
 pub(super) fn add_alone(to: &AtomicU64, more: u64) {
     to.store(to.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! What the system tells of this process, under the names that Prometheus's own clients use. Looked up when somebody
-//! scrapes; where there is no `/proc`, there is nothing.
+//! Metrics of this process from the operating system, with the names of Prometheus's own clients. Read at each scrape;
+//! absent on systems without `/proc`.
 
 use std::fmt;
 use std::fs;
@@ -8,14 +8,14 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// The unit of times in `/proc`: Linux has a hundredth of a second for all programs, whatever it uses itself.
+/// The unit of times in `/proc`: a hundredth of a second for all programs on Linux, whatever the kernel's own tick.
 const TICKS: f64 = 100.0;
 
-/// Written for this process.
+/// Collects the metrics of this process.
 #[derive(Debug)]
 pub(super) struct ProcessCollector;
 
-/// The numbers, each only if it is there.
+/// The values; `None` if not available.
 #[derive(Debug, Default, PartialEq)]
 struct Process {
     cpu: Option<f64>,
@@ -109,7 +109,7 @@ impl Process {
             resident: kibibytes(&status, "VmRSS:"),
             virtual_size: kibibytes(&status, "VmSize:"),
             virtual_limit: soft_limit(&limits, "Max address space"),
-            #[expect(clippy::cast_precision_loss, reason = "nobody has so many")]
+            #[expect(clippy::cast_precision_loss, reason = "real values are far below 2^53")]
             files: files.map(|files| files as f64),
             files_limit: soft_limit(&limits, "Max open files"),
             received: octets(&network, "InOctets"),
@@ -118,9 +118,10 @@ impl Process {
     }
 }
 
-/// The seconds of processor time, and when the process began, from its `stat` and that of the system.
+/// Processor time in seconds and the start time of the process, from its `stat` and that of the system.
 fn times(stat: &str, system: &str) -> [Option<f64>; 2] {
-    // The second field is the program's name, which may have spaces and brackets in it. Behind it the third follows.
+    // The second field is the program's name, which may contain spaces and brackets. The third follows the last
+    // bracket.
     let fields: Vec<f64> = match stat.rsplit_once(") ") {
         Some((_, fields)) => {
             fields.split(' ').map(|field| field.trim().parse().unwrap_or(f64::NAN)).collect()
@@ -138,7 +139,7 @@ fn kibibytes(status: &str, name: &str) -> Option<f64> {
     value.trim().strip_suffix(" kB")?.parse::<f64>().ok().map(|value| value * 1024.0)
 }
 
-/// A limit that is in force now; without one it is the largest number that one could be, as for Go's programs.
+/// The current soft limit; `unlimited` is the largest number, as in Go's programs.
 fn soft_limit(limits: &str, name: &str) -> Option<f64> {
     let value = limits.lines().find_map(|line| line.strip_prefix(name))?;
     match value.split_whitespace().next()? {
@@ -147,7 +148,7 @@ fn soft_limit(limits: &str, name: &str) -> Option<f64> {
     }
 }
 
-/// A number of the second pair of lines in `netstat`: the first has the names, the second the values.
+/// A number from the second pair of lines in `netstat`: the first has the names, the second the values.
 fn octets(network: &str, name: &str) -> Option<f64> {
     let mut lines = network.lines().filter_map(|line| line.strip_prefix("IpExt: "));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_where_the_system_writes_them() {
+    fn numbers_are_read_from_proc() {
         let stat = "7 (a ) (b) S 1 2 3 4 5 6 7 8 9 10 250 150 0 0 20 0 1 0 6000 1000 5";
         assert_eq!(times(stat, "cpu 1 2\nbtime 1700000000\n"), [Some(4.0), Some(1_700_000_060.0)]);
         assert_eq!(times("", ""), [None, None]);
@@ -180,7 +181,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_has_them_all() {
+    fn this_process_has_all_metrics() {
         let Process { cpu, start, resident, virtual_size, virtual_limit, files, files_limit, .. } =
             Process::look();
         let all = [cpu, start, resident, virtual_size, virtual_limit, files, files_limit];

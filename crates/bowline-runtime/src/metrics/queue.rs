@@ -1,4 +1,4 @@
-//! What a controller's queue reports, under client-go's names.
+//! Metrics of a controller's queue, with client-go's names.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use super::histogram::Histogram;
 use crate::controller::LOW_PRIORITY;
 
-/// controller-runtime's, in seconds: 10 ns to 1000 s, each ten times the one before, with what is rounded there.
+/// controller-runtime's bounds in seconds: 10 ns to 1000 s, each ten times the previous one, with its rounding errors.
 const QUEUE_BOUNDS: &[f64] = &[
     1e-8,
     1e-7,
@@ -27,21 +27,21 @@ const QUEUE_BOUNDS: &[f64] = &[
     1000.0,
 ];
 
-/// So many priorities are told apart, as in controller-runtime; the rest is one.
+/// Maximum number of distinct priorities, as in controller-runtime; all others share one label.
 const PRIORITIES: usize = 25;
 
-/// What a queue reports.
+/// The metrics of a queue.
 pub(crate) struct QueueMetrics {
     pub(super) adds: Counter,
     pub(super) retries: Counter,
     pub(super) waited: Histogram,
     pub(super) worked: Histogram,
-    /// Of the queue that is in use, if there is one.
+    /// The depth of the current queue, if there is one.
     depth: Mutex<Arc<Depth>>,
     gauges: Mutex<Option<Weak<dyn Gauges>>>,
 }
 
-/// How many wait, by priority.
+/// The number of ready keys by priority.
 #[derive(Default)]
 struct Depth {
     usual: AtomicI64,
@@ -61,20 +61,20 @@ impl QueueMetrics {
         }
     }
 
-    /// A queue begins to report, and none that reported before counts any more.
+    /// Creates the sink of a new queue; earlier queues no longer count.
     pub(crate) fn sink(self: &Arc<Self>) -> Sink {
         let depth = Arc::new(Depth::default());
         *lock(&self.depth) = depth.clone();
         Sink { metrics: self.clone(), depth }
     }
 
-    /// No queue is in use, and nothing waits.
+    /// Resets the depth when no queue is in use.
     pub(crate) fn end(&self) {
         *lock(&self.depth) = Arc::default();
         *lock(&self.gauges) = None;
     }
 
-    /// How many wait, by priority; none for those beyond what is told apart.
+    /// The number of ready keys by priority; `None` for priorities beyond the maximum.
     pub(super) fn depth(&self) -> BTreeMap<Option<i32>, i64> {
         let depth = lock(&self.depth).clone();
         let mut all = lock(&depth.other).clone();
@@ -108,7 +108,7 @@ impl Depth {
     }
 }
 
-/// What a queue is given. A queue that is gone may still report what it has left, where nobody looks any more.
+/// The sink of one queue. A queue that has ended may still report its remaining keys, which do not count.
 pub(crate) struct Sink {
     metrics: Arc<QueueMetrics>,
     depth: Arc<Depth>,

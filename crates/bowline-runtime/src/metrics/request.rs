@@ -1,4 +1,4 @@
-//! What is counted of requests, under client-go's names.
+//! Metrics of requests, with client-go's names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,28 +10,29 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 
-/// The methods that are told apart; whatever else there is counts as the last.
+/// The methods with their own label; any other method counts as the last.
 const METHODS: [&str; 8] = ["GET", "PUT", "POST", "HEAD", "PATCH", "DELETE", "OPTIONS", "OTHER"];
 
-/// What is counted of requests, by the server that they are for.
+/// The metrics of requests, by server.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCatalog {
     hosts: Mutex<BTreeMap<String, Arc<RequestMetrics>>>,
 }
 
-/// What is counted of the requests to one server.
+/// The metrics of requests to one server.
 #[derive(Debug, Default)]
 pub(crate) struct RequestMetrics {
     sent: Tally,
     retried: Tally,
 }
 
-/// Counts by status code, zero for no answer, and method. Each pair is made once: after that, counting is a look-up.
+/// Counts by method and status code, zero for no response. Each counter is created once; after that, counting is a
+/// lookup.
 #[derive(Debug, Default)]
 struct Tally(RwLock<BTreeMap<(u16, usize), Counter>>);
 
 impl RequestCatalog {
-    /// Where requests to a server are counted.
+    /// The metrics of requests to a server.
     pub(crate) fn host(&self, host: &str) -> Arc<RequestMetrics> {
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         hosts.entry(host.to_owned()).or_default().clone()
@@ -39,12 +40,12 @@ impl RequestCatalog {
 }
 
 impl RequestMetrics {
-    /// A request was sent, and this is the code of its answer; zero for none.
+    /// Counts a sent request by the code of its response; zero for none.
     pub(crate) fn sent(&self, code: u16, method: &Method) {
         self.sent.count(code, method);
     }
 
-    /// A request is sent again after an answer with this code; zero for none.
+    /// Counts a retry by the code of the previous response; zero for none.
     pub(crate) fn retried(&self, code: u16, method: &Method) {
         self.retried.count(code, method);
     }
@@ -61,7 +62,7 @@ impl Tally {
         self.0.write().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().inc();
     }
 
-    /// What was counted, by code and method.
+    /// The counts by code and method.
     fn counts(&self) -> Vec<(String, &'static str, Counter)> {
         let counts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let count = |((code, method), counter): (&(u16, usize), &Counter)| {

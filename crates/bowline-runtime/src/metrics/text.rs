@@ -1,12 +1,11 @@
-//! Prometheus's text form, version 0.0.4, made from that of `OpenMetrics`: all that is written in this registry knows the
-//! second only.
+//! The text format 0.0.4 of Prometheus, converted from `OpenMetrics`, the only format that the registry writes.
 
 use std::borrow::Cow;
 
-/// Writes in the text form what is there in the form of `OpenMetrics`. What differs:
-/// - a counter is called as its samples are, with `_total`, and an info is a gauge with `_info`,
+/// Converts the `OpenMetrics` format to the text format. Differences:
+/// - a counter has the name of its samples, with `_total`, and an info is a gauge with `_info`,
 /// - there are no units, no exemplars and no end mark,
-/// - a family without samples is left out, as Prometheus's own clients do.
+/// - a family without samples is omitted, as in Prometheus's own clients.
 pub(super) fn from_open_metrics(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
     let mut help = "";
@@ -28,7 +27,7 @@ pub(super) fn from_open_metrics(open: &str) -> String {
     text
 }
 
-/// What a family is called in the text form, and its type.
+/// The name and type of a family in the text format.
 fn renamed<'a>(name: &'a str, kind: &'a str) -> (Cow<'a, str>, &'a str) {
     match kind {
         "counter" => (format!("{name}_total").into(), kind),
@@ -38,9 +37,9 @@ fn renamed<'a>(name: &'a str, kind: &'a str) -> (Cow<'a, str>, &'a str) {
     }
 }
 
-/// A sample without what comes behind its value.
+/// A sample without the exemplar after its value.
 fn without_exemplar(line: &str) -> &str {
-    // Labels may contain anything, so the mark counts only behind them.
+    // Labels may contain any text, so the mark counts only after them.
     let mut is_quoted = false;
     let mut is_escaped = false;
     let mark = line.char_indices().find(|(_, character)| {
@@ -61,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_keep_their_suffix_and_only_what_the_form_knows_is_left() {
+    fn counters_keep_their_suffix_and_unsupported_parts_are_dropped() {
         let open = "# HELP jobs Jobs: # and \\\\.\n# TYPE jobs counter\njobs_total{of=\"a # \\\" b\"} 3 # {trace=\"x\"} 1.0\n\
                     # HELP size_bytes Size.\n# TYPE size_bytes gauge\n# UNIT size_bytes bytes\nsize_bytes 5\n\
                     # HELP empty Nothing.\n# TYPE empty gauge\n\

@@ -1,27 +1,27 @@
-//! Where a registry is written to, with what prometheus-client leaves undone: help texts are escaped, and the bounds of buckets
-//! are written as Go's client writes them. Rules compare a bound as text, so that `le="1.0"` is not `le="1"`.
+//! Fixes the output of prometheus-client: escapes help texts, and writes bucket bounds as Go's client does. Rules
+//! compare a bound as text, so `le="1.0"` differs from `le="1"`.
 
 use std::fmt;
 
-/// Takes what prometheus-client writes. It writes in pieces, by which a help text and a bound are known from what comes before
-/// them; a test fails when it no longer does so.
+/// Receives the output of prometheus-client. It comes in pieces; a help text and a bound are recognized by the pieces
+/// before them. A test fails if that changes.
 #[derive(Default)]
 pub(super) struct Writer {
     text: String,
-    /// In `OpenMetrics` a bound is never written as an integer, and a quote in a help text is escaped.
+    /// In `OpenMetrics`, a bound is never an integer, and quotes in help texts are escaped.
     is_open: bool,
     next: Next,
 }
 
-/// What the next piece may be.
+/// The possible next piece.
 #[derive(Default)]
 enum Next {
     #[default]
     Anything,
-    /// The name behind `# HELP `, or a part of it.
+    /// The name after `# HELP `, or a part of it.
     Name,
     Help,
-    /// What comes behind the label `le`.
+    /// The value of the label `le`.
     Label,
     Bound,
 }
@@ -85,8 +85,8 @@ impl fmt::Write for Writer {
     }
 }
 
-/// A number as Go writes it by default: as few digits as say it, and an exponent of two digits for what is below 0.0001, or
-/// not below a million.
+/// A number as Go prints it by default: the shortest digits, and an exponent of two digits below 0.0001 and from a
+/// million on.
 fn shortest(number: f64) -> String {
     let scientific = format!("{number:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// What Go's `strconv.FormatFloat(number, 'g', -1, 64)` gives.
+    /// The output of Go's `strconv.FormatFloat(number, 'g', -1, 64)`.
     #[test]
     fn numbers_are_written_as_by_go() {
         for (number, written) in [
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn helps_stay_on_their_line_and_bounds_are_those_of_go() {
+    fn help_texts_stay_on_their_line_and_bounds_are_those_of_go() {
         let mut registry = Registry::with_prefix_and_labels("app", [("of".into(), "me".into())].into_iter());
         let help = "A \"line\"\n# TYPE another \\n gauge";
         registry.register_with_unit("size", help, Unit::Bytes, Histogram::new([1e-8, 1.0, 2.5, 1e6]));

@@ -1,4 +1,4 @@
-//! Where a server listens, as people write it.
+//! The address of a server, as text.
 
 use std::fmt;
 use std::io::{
@@ -10,9 +10,8 @@ use std::str::FromStr;
 
 use tokio::net::TcpListener;
 
-/// Where a server listens, written as for controller-runtime: `:8080` is a port on all addresses of the machine,
-/// `127.0.0.1:8080`, `[::1]:8080` and `localhost:8080` on some, port 0 is one that the system picks, and a plain `0` is
-/// no server at all.
+/// The address of a server, written as in controller-runtime: `:8080` is a port on all addresses; `127.0.0.1:8080`,
+/// `[::1]:8080` and `localhost:8080` are specific ones; port 0 lets the system choose; a plain `0` disables the server.
 ///
 /// ```
 /// use bowline_runtime::server::BindAddress;
@@ -33,11 +32,9 @@ enum Form {
     At { host: String, port: u16 },
 }
 
-/// A text that is no [`BindAddress`].
+/// A text that is not a [`BindAddress`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{text:?} is no address to listen on: {problem}; write \":8080\", \"127.0.0.1:8080\", or \"0\" for none"
-)]
+#[error("{text:?} is not a listen address: {problem}; use \":8080\", \"127.0.0.1:8080\", or \"0\" for none")]
 pub struct BindAddressError {
     text: String,
     problem: &'static str,
@@ -50,24 +47,36 @@ impl BindAddress {
         Self(Form::Off)
     }
 
-    /// A port on all addresses of the machine.
+    /// A port on all addresses.
     #[must_use]
     pub fn all(port: u16) -> Self {
         Self(Form::All(port))
     }
 
-    /// Whether it says that there is no server.
+    /// Whether the server is disabled.
     #[must_use]
     pub fn is_off(&self) -> bool {
         self.0 == Form::Off
     }
 
-    /// Listens there.
+    /// Whether only the local machine can connect. `None` for a host name, which is not resolved here, and without a
+    /// server.
+    #[must_use]
+    pub fn is_loopback(&self) -> Option<bool> {
+        match &self.0 {
+            Form::Off => None,
+            Form::All(_) => Some(false),
+            Form::At { host, .. } if host.eq_ignore_ascii_case("localhost") => Some(true),
+            Form::At { host, .. } => host.parse().ok().map(|ip: IpAddr| ip.to_canonical().is_loopback()),
+        }
+    }
+
+    /// Opens the port.
     pub(super) async fn listen(&self) -> io::Result<TcpListener> {
         let (host, port) = match &self.0 {
-            Form::Off => return Err(io::Error::other("it is off")),
+            Form::Off => return Err(io::Error::other("the server is disabled")),
             Form::At { host, port } => (host.as_str(), *port),
-            // This takes IPv4 too, but there are machines without IPv6.
+            // This accepts IPv4 too, but some machines have no IPv6.
             Form::All(port) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).await {
                 Err(error) if !matches!(error.kind(), AddrInUse | PermissionDenied) => ("0.0.0.0", *port),
                 bound => return bound,
@@ -95,7 +104,7 @@ impl FromStr for BindAddress {
             return Err(wrong("it is empty"));
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
-        // `+1` would be a number, too.
+        // `parse` would also accept `+1`.
         let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
         let port = port.parse().ok().filter(|_| is_number);
         let port = port.ok_or_else(|| wrong("its port is no number from 0 to 65535"))?;
@@ -145,7 +154,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_apart() {
+    fn an_address_is_loopback_unless_others_reach_it() {
+        for (text, is_loopback) in [
+            ("0", None),
+            (":8080", Some(false)),
+            ("0.0.0.0:8080", Some(false)),
+            ("[::]:8080", Some(false)),
+            ("10.0.0.1:8080", Some(false)),
+            ("metrics.local:8080", None),
+            ("127.0.0.1:8080", Some(true)),
+            ("127.1.2.3:0", Some(true)),
+            ("[::1]:8080", Some(true)),
+            ("[::ffff:127.0.0.1]:8080", Some(true)),
+            ("LocalHost:8080", Some(true)),
+        ] {
+            assert_eq!(text.parse::<BindAddress>().unwrap().is_loopback(), is_loopback, "{text}");
+        }
+    }
+
+    #[test]
+    fn invalid_addresses_have_specific_errors() {
         for (text, problem) in [
             ("", "it is empty"),
             ("8080", "it has no port"),

@@ -1,4 +1,4 @@
-//! One connection, and the requests on it.
+//! One connection and its requests.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -21,91 +21,101 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::Limits;
-use super::guard::Guard;
-use super::handler::{Handler, Request, Response, Routes, refuse_change, text};
-use super::place::Place;
+use super::connection_slot::ConnectionSlot;
+use super::handler::{Access, Handler, Request, Response, Routes, refuse_change, text};
+use super::local::is_local;
+use super::token_authorizer::TokenAuthorizer;
 use crate::BoxError;
 
-/// The size of all headers of a request, and of what is read at once.
-const HEADERS: usize = 64 * 1024;
+/// Maximum size of the headers of a request, and of the read buffer.
+const MAX_HEADERS: usize = 64 * 1024;
 
-/// How long a client may take the rest of an answer when the server stops.
-const LAST: Duration = Duration::from_secs(1);
+/// Time to read the rest of a response when the server stops.
+const LAST_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What all connections of a server share.
+/// State that all connections of a server share.
 pub(super) struct Connection {
     pub(super) routes: Routes,
     pub(super) tls: Option<TlsAcceptor>,
-    pub(super) guard: Option<Guard>,
-    /// A permit is a byte of a body.
+    pub(super) guard: Option<TokenAuthorizer>,
+    /// One permit per byte of a body.
     pub(super) bodies: Semaphore,
     pub(super) limits: Limits,
     pub(super) clock: Clock,
 }
 
 impl Connection {
-    /// Until the client leaves, takes too long, or the server stops.
-    pub(super) async fn run(self: Arc<Self>, stream: TcpStream, place: Place, stop: CancellationToken) {
-        let place = Arc::new(place);
+    /// Runs until the client disconnects, exceeds a limit, or the server stops.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        stream: TcpStream,
+        slot: ConnectionSlot,
+        stop: CancellationToken,
+    ) {
+        let slot = Arc::new(slot);
         let ended = tokio::select! {
             biased;
-            ended = self.serve(stream, place.clone(), stop) => ended,
-            () = place.lost() => Err("its client asked nothing for too long".into()),
+            ended = self.serve(stream, slot.clone(), stop) => ended,
+            () = slot.wait_closed() => Err("idle timeout".into()),
         };
         if let Err(error) = ended {
-            tracing::debug!(error = &*error, "a connection ended early");
+            tracing::debug!(error = &*error, "connection ended early");
         }
     }
 
     async fn serve(
         self: Arc<Self>,
         stream: TcpStream,
-        place: Arc<Place>,
+        slot: Arc<ConnectionSlot>,
         stop: CancellationToken,
     ) -> Result<(), BoxError> {
         stream.set_nodelay(true)?;
-        let Some(tls) = self.tls.clone() else { return Ok(self.requests(stream, place, stop).await?) };
+        let Some(tls) = self.tls.clone() else { return Ok(self.requests(stream, slot, stop).await?) };
         let stream = tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(()),
             stream = tls.accept(stream) => stream?,
         };
-        Ok(self.requests(stream, place, stop).await?)
+        Ok(self.requests(stream, slot, stop).await?)
     }
 
     async fn requests(
         self: Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Unpin,
-        place: Arc<Place>,
+        slot: Arc<ConnectionSlot>,
         stop: CancellationToken,
     ) -> hyper::Result<()> {
         let mut builder = http1::Builder::new();
-        // How long a client may take is watched by its place.
-        builder.header_read_timeout(None).max_buf_size(HEADERS);
+        // The slot enforces the time limits of the client.
+        builder.header_read_timeout(None).max_buf_size(MAX_HEADERS);
         let clock = self.clock.clone();
-        let exchange = Exchange { connection: self, place: place.clone() };
+        let exchange = Exchange { connection: self, slot: slot.clone() };
         let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), exchange));
         tokio::select! {
             biased;
             ended = served.as_mut() => return ended,
             () = stop.cancelled() => served.as_mut().graceful_shutdown(),
         }
-        if place.is_resting() {
-            // Hyper would wait for the rest of a request that has begun.
-            return clock.timeout(LAST, served).await.unwrap_or(Ok(()));
+        if slot.is_idle() {
+            // hyper would wait for the rest of an incomplete request.
+            return clock.timeout(LAST_RESPONSE_TIMEOUT, served).await.unwrap_or(Ok(()));
         }
         served.await
     }
 
-    async fn answer(&self, request: http::Request<Incoming>, place: &Place) -> Response {
+    async fn answer(&self, request: http::Request<Incoming>, slot: &ConnectionSlot) -> Response {
         let Some(route) = self.routes.find(request.uri().path()) else {
             return text(StatusCode::NOT_FOUND, "404 page not found\n");
         };
         let (mut head, body) = request.into_parts();
-        if let Some(refusal) = refuse_change(&head.method).filter(|_| route.is_read_only) {
+        if route.access == Access::Private && self.tls.is_none() && !is_local(&head) {
+            return text(StatusCode::FORBIDDEN, "403 use an IP address or localhost in the URL\n");
+        }
+        let is_read_only = route.access == Access::ReadOnly;
+        if let Some(refusal) = refuse_change(&head.method).filter(|_| is_read_only) {
             return refusal;
         }
-        let limit = if route.is_read_only { 0 } else { self.limits.body };
+        let limit = if is_read_only { 0 } else { self.limits.body };
         let shortest = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if shortest > limit || (limit == 0 && !body.is_end_stream()) {
             return too_large();
@@ -115,7 +125,7 @@ impl Connection {
         {
             return refusal;
         }
-        let (body, _room) = match self.receive(body, limit, place).await {
+        let (body, _room) = match self.receive(body, limit, slot).await {
             Ok(received) => received,
             Err(refusal) => return refusal,
         };
@@ -123,18 +133,18 @@ impl Connection {
         self.call(&route.handler, &path, Request::from_parts(head, body)).await
     }
 
-    /// A body, and the room that it takes. As long as it is not there, the connection rests: it costs its client nothing.
+    /// Receives a body, with permits for its size. The connection counts as idle meanwhile.
     async fn receive(
         &self,
         mut body: Incoming,
         limit: usize,
-        place: &Place,
+        slot: &ConnectionSlot,
     ) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Response> {
         if body.is_end_stream() {
             return Ok((Bytes::new(), None));
         }
-        // How long it may rest so is limited here.
-        place.rests(Duration::MAX);
+        // The duration is limited below.
+        slot.set_idle(Duration::MAX);
         let received = async {
             let (mut received, mut room) = (BytesMut::new(), None::<SemaphorePermit<'_>>);
             while let Some(frame) = body.frame().await {
@@ -159,7 +169,7 @@ impl Connection {
             Ok(received) => received,
             Err(_) => Err(text(StatusCode::REQUEST_TIMEOUT, "408 request timeout\n")),
         };
-        place.works();
+        slot.set_busy();
         received
     }
 
@@ -169,12 +179,12 @@ impl Connection {
         match self.clock.timeout(limit, answer).await {
             Ok(Ok(response)) => response,
             Ok(Err(panic)) => {
-                tracing::error!(path, panic = panic_message(&*panic), "a handler panicked");
+                tracing::error!(path, panic = panic_message(&*panic), "handler panicked");
                 text(StatusCode::INTERNAL_SERVER_ERROR, "500 internal server error\n")
             }
             Err(_) => {
-                tracing::warn!(path, ?limit, "a handler took too long");
-                text(StatusCode::SERVICE_UNAVAILABLE, "503 no answer in time\n")
+                tracing::warn!(path, ?limit, "handler timed out");
+                text(StatusCode::SERVICE_UNAVAILABLE, "503 handler timed out\n")
             }
         }
     }
@@ -187,7 +197,7 @@ fn too_large() -> Response {
 /// Answers the requests of one connection.
 struct Exchange {
     connection: Arc<Connection>,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
 }
 
 impl hyper::service::Service<http::Request<Incoming>> for Exchange {
@@ -196,11 +206,11 @@ impl hyper::service::Service<http::Request<Incoming>> for Exchange {
     type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
-        let (connection, place) = (self.connection.clone(), self.place.clone());
-        place.works();
+        let (connection, slot) = (self.connection.clone(), self.slot.clone());
+        slot.set_busy();
         Box::pin(async move {
-            let response = connection.answer(request, &place).await;
-            place.rests(connection.limits.idle);
+            let response = connection.answer(request, &slot).await;
+            slot.set_idle(connection.limits.idle);
             Ok(response.map(Full::new))
         })
     }

@@ -1,4 +1,4 @@
-//! What answers requests, and which of them.
+//! Handlers of requests, by path.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use http::{Method, StatusCode};
 
 use super::ServerError;
 
-/// What a handler is asked: a request with all of its body.
+/// A request with its complete body.
 pub type Request = http::Request<Bytes>;
 
-/// What a handler answers.
+/// A response of a handler.
 pub type Response = http::Response<Bytes>;
 
-/// Answers requests.
+/// Handles requests.
 pub(super) type Handler = Arc<dyn Fn(Request) -> BoxFuture<'static, Response> + Send + Sync>;
 
-/// An answer in plain text.
+/// A plain-text response.
 #[must_use]
 pub fn text(status: StatusCode, text: impl Into<String>) -> Response {
     let mut response = Response::new(text.into().into());
@@ -30,7 +30,7 @@ pub fn text(status: StatusCode, text: impl Into<String>) -> Response {
     response
 }
 
-/// The answer to a request that does not only read, where there is nothing to change.
+/// The response to a method other than `GET` and `HEAD` on a read-only path.
 pub(crate) fn refuse_change(method: &Method) -> Option<Response> {
     if matches!(*method, Method::GET | Method::HEAD) {
         return None;
@@ -40,15 +40,25 @@ pub(crate) fn refuse_change(method: &Method) -> Option<Response> {
     Some(response)
 }
 
-/// What is at a path.
+/// The handler of a path.
 #[derive(Clone)]
 pub(super) struct Route {
     pub(super) handler: Handler,
-    /// There is nothing to change, so that other methods, and bodies, are refused before they are read.
-    pub(super) is_read_only: bool,
+    pub(super) access: Access,
 }
 
-/// The handlers of a server by their paths.
+/// Access to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Any method, with a body.
+    Any,
+    /// `GET` and `HEAD` without a body; other requests are rejected before they are read.
+    ReadOnly,
+    /// Like `Any`, but without TLS only under a local host name.
+    Private,
+}
+
+/// The handlers of a server, by path.
 #[derive(Default)]
 pub(super) struct Routes(BTreeMap<String, Route>);
 
@@ -67,7 +77,7 @@ impl Routes {
         Err(ServerError::Path { purpose: purpose.to_owned(), path, problem })
     }
 
-    /// The handler of a path, or of the nearest folder that it is in.
+    /// The handler of a path, or of the nearest parent path.
     pub(super) fn find(&self, path: &str) -> Option<&Route> {
         let folders = path.rmatch_indices('/').map(|(at, _)| &path[..=at]);
         std::iter::once(path).chain(folders).find_map(|path| self.0.get(path))
@@ -83,7 +93,7 @@ mod tests {
         let mut routes = Routes::default();
         for path in ["/metrics", "/debug/", "/debug/deep/", "/debug/exact"] {
             let handler: Handler = Arc::new(move |_| Box::pin(async move { text(StatusCode::OK, path) }));
-            routes.add("tests", path.to_owned(), Route { handler, is_read_only: false }).unwrap();
+            routes.add("tests", path.to_owned(), Route { handler, access: Access::Any }).unwrap();
         }
         for (path, answer) in [
             ("/metrics", Some("/metrics")),
@@ -106,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_one_and_has_one_handler() {
+    fn a_path_must_be_valid_and_has_one_handler() {
         let mut routes = Routes::default();
         let handler: Handler = Arc::new(|_| Box::pin(async { text(StatusCode::OK, "") }));
-        let route = Route { handler, is_read_only: false };
+        let route = Route { handler, access: Access::Any };
         routes.add("tests", "/a".to_owned(), route.clone()).unwrap();
         for (path, problem) in [("/a", "it has one"), ("a", "begins with a slash"), ("/a?b", "has no query")]
         {

@@ -1,4 +1,4 @@
-//! The server that answers scrapes.
+//! The metrics server.
 
 use std::fmt;
 
@@ -9,26 +9,26 @@ use super::negotiation::Form;
 use super::{BindAddress, Bound, Request, Response, Server, ServerError, Tls};
 use crate::Metrics;
 
-/// Where metrics are.
+/// Path of the metrics.
 const PATH: &str = "/metrics";
 
-/// Answers scrapes at `/metrics`: in Prometheus's text form, or in that of `OpenMetrics` for whoever likes that better.
+/// Serves metrics at `/metrics`, in Prometheus' text format or as `OpenMetrics`, depending on the `Accept` header.
 ///
-/// The default is port 8080 on all addresses, in plain HTTP. There is nothing to send: a request with a body is answered
-/// with 413 before that is read. Where other handlers need bodies, [`options`](Self::options) gives them a
-/// [`max_body`](Server::max_body); `/metrics` has none even then.
+/// Default: port 8080 on all addresses, in plain HTTP. A request with a body gets 413 before it is read. For other
+/// handlers that need bodies, set [`max_body`](Server::max_body) through [`options`](Self::options); `/metrics` accepts
+/// none even then.
 #[must_use = "a server does nothing until it is bound"]
 pub struct MetricsServer {
     server: Server,
 }
 
 impl MetricsServer {
-    /// At an address.
-    pub fn at(address: BindAddress) -> Self {
+    /// Creates a metrics server at an address.
+    pub fn new(address: BindAddress) -> Self {
         Self { server: Server::new("metrics", address).max_body(0) }
     }
 
-    /// What else is answered, see [`Server::handler`]: a page for people, a profile. `/metrics` is taken.
+    /// Adds a handler, see [`Server::handler`]: a page for people, a profile. `/metrics` is taken.
     pub fn handler<F, R>(self, path: impl Into<String>, handler: F) -> Self
     where
         F: Fn(Request) -> R + Send + Sync + 'static,
@@ -37,30 +37,43 @@ impl MetricsServer {
         self.options(|server| server.handler(path, handler))
     }
 
-    /// Answers over TLS, see [`Server::tls`].
+    /// Serves over TLS, see [`Server::tls`].
     pub fn tls(self, tls: Tls) -> Self {
         self.options(|server| server.tls(tls))
     }
 
-    /// Answers only whom the API server lets, see [`Server::authenticated`]: `get` on `/metrics`, and on the paths of other
-    /// handlers.
+    /// Requires authentication, see [`Server::authenticated`]: `get` on `/metrics` and on the paths of other handlers.
     pub fn authenticated(self, client: kube::Client) -> Self {
         self.options(|server| server.authenticated(client))
     }
 
-    /// Options of the server: limits and timeouts.
+    /// Adds a page that needs TLS or a loopback address, see [`Server::private`].
+    pub(crate) fn private<F, R>(self, path: &str, handler: F) -> Self
+    where
+        F: Fn(Request) -> R + Send + Sync + 'static,
+        R: Future<Output = Response> + Send + 'static,
+    {
+        self.options(|server| server.private(path, handler))
+    }
+
+    /// See [`Server::check_private`].
+    pub(crate) fn check_private(&self, path: &str) -> Result<(), ServerError> {
+        self.server.check_private(path)
+    }
+
+    /// Changes options of the server: limits and timeouts.
     pub fn options(mut self, options: impl FnOnce(Server) -> Server) -> Self {
         self.server = options(self.server);
         self
     }
 
-    /// Takes the address, see [`Server::bind`].
+    /// Opens the port, see [`Server::bind`].
     ///
     /// # Errors
-    /// [`ServerError`]
+    /// As for [`Server::bind`].
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub async fn bind(self, metrics: &Metrics, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
         let server = self.server.metrics(metrics);
         let metrics = metrics.clone();
@@ -71,12 +84,12 @@ impl MetricsServer {
 
 impl Default for MetricsServer {
     fn default() -> Self {
-        Self::at(BindAddress::all(8080))
+        Self::new(BindAddress::all(8080))
     }
 }
 
 fn answer(metrics: &Metrics, request: &Request) -> Response {
-    let form = Form::liked(request.headers());
+    let form = Form::preferred(request.headers());
     let text = match form {
         Form::Text => metrics.encode_text(),
         Form::OpenMetrics => metrics.encode(),

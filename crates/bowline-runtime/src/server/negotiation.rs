@@ -1,21 +1,20 @@
-//! In which form a scrape is answered.
+//! Negotiates the format of metrics.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// A form in which metrics are written.
+/// A format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Prometheus's own, version 0.0.4.
+    /// Prometheus' text format, version 0.0.4.
     Text,
     /// `OpenMetrics` 1.0.
     OpenMetrics,
 }
 
 impl Form {
-    /// What a client likes best of what there is; of two that it likes as much, the one that it names first. Text for
-    /// one that has no say.
-    pub(super) fn liked(headers: &HeaderMap) -> Self {
+    /// The format that the client prefers; of two with equal weight, the first one. Text by default.
+    pub(super) fn preferred(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut best = (0, Self::Text);
         for range in accepted.flat_map(|value| value.split(',')) {
@@ -40,7 +39,7 @@ impl Form {
         best.1
     }
 
-    /// The form that a range of media types stands for.
+    /// The format for a media range.
     fn named(range: &str) -> Option<Self> {
         match range.to_ascii_lowercase().as_str() {
             "*/*" | "text/*" | "text/plain" => Some(Self::Text),
@@ -57,7 +56,7 @@ impl Form {
     }
 }
 
-/// How much something is liked, from 0 to 1000; nothing that is written wrongly is.
+/// A quality in thousandths; 0 if it is invalid.
 fn thousandths(quality: &str) -> u16 {
     let quality = quality.parse::<f32>().ok().filter(|quality| (0.0..=1.0).contains(quality));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 1000")]
@@ -69,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scrape_gets_what_it_likes_best() {
+    fn a_scrape_gets_its_preferred_format() {
         use Form::{OpenMetrics, Text};
         for (accept, form) in [
             ("", Text),
@@ -84,7 +83,7 @@ mod tests {
             ("text/plain;q=0.5, application/openmetrics-text", OpenMetrics),
             ("text/plain, application/openmetrics-text", Text),
             ("application/openmetrics-text, text/plain", OpenMetrics),
-            // What Prometheus 2 and 3 ask for.
+            // Sent by Prometheus 2 and 3.
             (
                 "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
                  text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
@@ -103,8 +102,8 @@ mod tests {
             ),
         ] {
             let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
-            assert_eq!(Form::liked(&headers), form, "{accept}");
+            assert_eq!(Form::preferred(&headers), form, "{accept}");
         }
-        assert_eq!(Form::liked(&HeaderMap::new()), Text);
+        assert_eq!(Form::preferred(&HeaderMap::new()), Text);
     }
 }

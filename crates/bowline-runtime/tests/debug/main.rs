@@ -1,17 +1,19 @@
-//! The page that says what a process is doing: what is on it, in which form, and that nothing from outside is markup.
+//! The debug page: content, formats, and escaping of text from outside.
 
 mod world;
 
 use std::time::Duration;
 
 use bowline_cache::Kind;
-use bowline_runtime::debug::{DebugPage, Leadership, ManagerReport, RunnableReport};
+use bowline_runtime::debug::{DebugPage, LeadershipState, ManagerReport, RunnableReport};
+use bowline_runtime::{Action, Context, Error, Request};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use serde_json::json;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
 use world::{Numbers, World};
 
 #[test]
-fn a_browser_gets_one_page_that_takes_nothing_from_elsewhere() {
+fn a_browser_gets_one_page_without_external_resources() {
     World::run(|world| async move {
         let response = world.get("", "text/html,*/*;q=0.8");
         assert_eq!(response.status(), 200);
@@ -32,7 +34,7 @@ fn a_browser_gets_one_page_that_takes_nothing_from_elsewhere() {
 }
 
 #[test]
-fn what_comes_from_outside_is_shown_and_is_no_markup() {
+fn text_from_outside_is_shown_escaped() {
     World::run(|world| async move {
         let page = world.page("?controller=%22%3E%3Cscript%3E&format=html");
         assert!(page.contains("value=\"&quot;&gt;&lt;script&gt;\""), "the query is shown in the form");
@@ -47,7 +49,7 @@ fn what_comes_from_outside_is_shown_and_is_no_markup() {
 }
 
 #[test]
-fn nothing_that_is_in_an_object_is_shown() {
+fn the_content_of_objects_is_not_shown() {
     World::run(|world| async move {
         let _informer = world.cluster.cache().get_informer(&Kind::<Numbers>::typed()).unwrap();
         world.clock.sleep(Duration::from_secs(1)).await;
@@ -61,7 +63,7 @@ fn nothing_that_is_in_an_object_is_shown() {
 }
 
 #[test]
-fn a_report_says_how_controllers_and_informers_are_doing() {
+fn a_report_contains_the_state_of_controllers_and_informers() {
     World::run(|world| async move {
         let report = world.json("");
         let controllers = report["controllers"].as_array().unwrap();
@@ -108,7 +110,51 @@ fn a_report_says_how_controllers_and_informers_are_doing() {
 }
 
 #[test]
-fn reconciles_are_the_newest_first_with_what_caused_them() {
+fn delayed_requests_are_sorted_by_time_in_every_format() {
+    World::run(|mut world| async move {
+        let later = world.cluster.controller::<ConfigMap>().named("later");
+        let later = later.build(|context: Context, request: Request| async move {
+            Ok::<_, Error>(match request.name() {
+                "works" => Action::requeue_after(Duration::from_secs(600)),
+                "hangs" => Action::requeue_at(context.clock().system_time() + Duration::from_secs(300)),
+                _ => Action::done(),
+            })
+        });
+        let later = later.unwrap();
+        later.start().unwrap();
+        later.wait_ready().await.unwrap();
+        world.clock.sleep(Duration::from_secs(10)).await;
+        world.page = DebugPage::new(&world.clock).controllers(move || vec![later.clone()]);
+        let report = world.json("");
+        assert_eq!((&report["controllers"][0]["delayed"], &report["delayedCount"]), (&json!(2), &json!(2)));
+        let delayed: Vec<_> = report["delayed"].as_array().unwrap().iter().collect();
+        let of = |delayed: &Value| {
+            let text = |name: &str| delayed[name].as_str().unwrap().to_owned();
+            (text("controller"), text("object"), delayed["dueInSeconds"].as_f64().unwrap().round())
+        };
+        let expected = [("default/hangs", 290.0), ("default/works", 590.0)];
+        let expected = expected.map(|(object, due)| ("later".to_owned(), object.to_owned(), due));
+        assert_eq!([of(delayed[0]), of(delayed[1])], expected);
+        // The simulation begins on the first of January 2030; 100 seconds have passed.
+        let due = delayed[0]["due"].as_str().unwrap().to_owned();
+        assert!(due.starts_with("2030-01-01T00:06:30."), "{due}");
+        let text = world.page("?limit=1");
+        let line = text.lines().find(|line| line.starts_with(&due)).expect(&text);
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>()[1..],
+            ["4", "m", "50", "s", "later", "default/hangs"]
+        );
+        assert!(text.contains("\n1 more wait for their time\n"), "{text}");
+        let page = world.page("?format=html");
+        assert!(page.contains("<h2>Due later <small>2</small></h2>") && page.contains(&due), "{page}");
+        assert_eq!(world.json("?object=works")["delayed"][0]["object"], "default/works");
+        let other = world.json("?controller=other");
+        assert_eq!((&other["delayed"], &other["delayedCount"]), (&json!([]), &json!(0)));
+    });
+}
+
+#[test]
+fn reconciles_are_newest_first_with_their_triggers() {
     World::run(|world| async move {
         let report = world.json("");
         let runs = report["reconciles"].as_array().unwrap();
@@ -143,7 +189,7 @@ fn reconciles_are_the_newest_first_with_what_caused_them() {
 }
 
 #[test]
-fn what_needs_attention_is_said_first() {
+fn problems_come_first() {
     World::run(|world| async move {
         let report = world.json("?controller=nobody");
         let attention = report["attention"].as_array().unwrap();
@@ -199,12 +245,12 @@ fn a_query_narrows_what_is_shown() {
 }
 
 #[test]
-fn a_manager_says_who_it_is_and_what_it_runs() {
+fn a_manager_shows_its_identity_and_runnables() {
     World::run(|mut world| async move {
         world.page = world.page.manager(|| ManagerReport {
             identity: "web-0_<b>".to_owned(),
             uptime: Duration::from_secs(3725),
-            leadership: Leadership::Waiting,
+            leadership: LeadershipState::Waiting,
             leader: Some("web-1".to_owned()),
             runnables: vec![RunnableReport {
                 name: "metrics".to_owned(),
@@ -228,12 +274,12 @@ fn a_manager_says_who_it_is_and_what_it_runs() {
 }
 
 #[test]
-fn a_page_about_nothing_says_so() {
+fn an_empty_page_has_a_notice() {
     World::run(|mut world| async move {
         world.page = DebugPage::new(&world.clock);
         let report = world.json("");
         assert!(report.get("manager").is_none());
-        for part in ["attention", "controllers", "running", "informers", "reconciles"] {
+        for part in ["attention", "controllers", "running", "delayed", "informers", "reconciles"] {
             assert_eq!(report[part], json!([]), "{part}");
         }
         assert!(world.page("?format=html").contains("Nothing needs attention."));

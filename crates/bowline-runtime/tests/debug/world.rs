@@ -1,12 +1,12 @@
-//! A process in which something works, something fails, something hangs and something is forbidden, and a page about it.
+//! A process with a working, a failing, a hanging and a forbidden part, and its debug page.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::faults::Faults;
+use bowline_apiserver::{ApiServer, Verb};
 use bowline_clock::{Clock, Scope, Simulation};
 use bowline_machinery::Status;
 use bowline_runtime::debug::DebugPage;
@@ -21,7 +21,7 @@ use kube::{Client, Resource};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What a reconcile fails with.
+/// The error of a failing reconcile.
 const ERROR: &str = "<script>alert('no luck')</script>\u{1b}[31m";
 
 pub(crate) struct World {
@@ -31,7 +31,7 @@ pub(crate) struct World {
     _scope: Scope,
 }
 
-/// Config maps as somebody sees them who expects numbers in them: those with texts cannot be read.
+/// Config maps whose values must be numbers: others cannot be decoded.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Numbers {
     metadata: ObjectMeta,
@@ -68,34 +68,22 @@ impl Resource for Numbers {
     }
 }
 
-/// Secrets may not be read.
-struct Forbidding;
-
-impl Hook for Forbidding {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let is_forbidden = call.resource == "secrets" && matches!(call.verb, Verb::List | Verb::Watch);
-        let verdict = if is_forbidden {
-            Verdict::Fail(Status::failure(403, "Forbidden", "secrets is forbidden: you may not"))
-        } else {
-            Verdict::Proceed
-        };
-        Box::pin(std::future::ready(verdict))
-    }
-}
-
 impl World {
-    /// Runs a test in a simulation, 90 seconds after all began.
+    /// Runs a test in a simulation, 90 seconds after the start.
     pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
         Simulation::new(1).run(|clock| async move {
-            let server = ApiServer::builder().clock(clock.clone()).hook(Forbidding).build();
+            let faults = Faults::new();
+            let forbidden = Status::failure(403, "Forbidden", "secrets is forbidden: you may not");
+            faults.on([Verb::List, Verb::Watch]).resource("secrets").fail(forbidden);
+            let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
             let kube = Client::new(server.expect("it can be built"), "default");
             let scope = clock.scope("test");
             let cluster = Cluster::new(&scope.spawner(), kube).expect("it can be made");
             cluster.start();
-            let maps = cluster.controller::<ConfigMap>().named("maps").concurrency(two()).build(reconcile);
+            let maps = cluster.controller::<ConfigMap>().named("maps").concurrency(2).build(reconcile);
             let maps = maps.expect("it can be built");
             maps.start().expect("it can be started");
-            maps.ready().await.expect("it sees all that there is");
+            maps.wait_ready().await.expect("it sees all that there is");
             let secrets = cluster.controller::<Secret>().named("secrets").sync_timeout(Duration::MAX).build(idle);
             let secrets = secrets.expect("it can be built");
             secrets.start().expect("it can be started");
@@ -119,7 +107,7 @@ impl World {
         self.page.respond(&request.body(()).expect("a request").into_parts().0)
     }
 
-    /// The page as a client gets it that does not care for the form.
+    /// The page for a client without a preferred format.
     pub(crate) fn page(&self, query: &str) -> String {
         let response = self.get(query, "*/*");
         assert_eq!(response.status(), 200);
@@ -131,10 +119,6 @@ impl World {
         assert_eq!(response.headers()["content-type"], "application/json");
         serde_json::from_slice(response.body()).expect("JSON")
     }
-}
-
-fn two() -> NonZeroUsize {
-    NonZeroUsize::new(2).expect("it is not zero")
 }
 
 async fn reconcile(context: Context, map: Arc<ConfigMap>) -> Result<Action> {

@@ -1,4 +1,4 @@
-//! What a manager exports beside what controller-runtime's does: dashboards made for the one show the other.
+//! A manager's metrics compared with controller-runtime's, so that dashboards work for both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,10 +16,10 @@ use crate::encryption::{ask, put};
 use crate::exposition::{self, Family};
 use crate::world::{PATIENCE, Running, local, scope};
 
-/// Name, type, labels and bounds of all that controller-runtime exports.
+/// Name, type, labels and bounds of all metrics of controller-runtime.
 const TABLE: &str = include_str!("controller_runtime_metrics.txt");
 
-/// What there is nothing of here, by how its name begins, and why.
+/// Prefixes of metrics that are missing here, with the reason.
 const ABSENT: [(&str, &str); 4] = [
     ("go_", "Go's runtime: its garbage collector, scheduler and goroutines"),
     ("controller_runtime_client_consistency_wait_", "the client has no metrics"),
@@ -27,7 +27,7 @@ const ABSENT: [(&str, &str); 4] = [
     ("controller_runtime_conversion_webhook_", "comes with webhooks"),
 ];
 
-/// Runs all that counts, and scrapes it.
+/// Runs everything that is counted, and scrapes it.
 async fn scrape() -> BTreeMap<String, Family> {
     let (scope, folder, metrics) = (scope(), TempDir::new().expect("there is room"), Metrics::new());
     let (spawner, clock) = (scope.spawner(), scope.spawner().clock().clone());
@@ -50,13 +50,14 @@ async fn scrape() -> BTreeMap<String, Family> {
     metrics.election("operator").set_leading(true);
     let metadata = ObjectMeta { name: Some("map".to_owned()), ..ObjectMeta::default() };
     let map = ConfigMap { metadata, ..ConfigMap::default() };
-    Api::default_namespaced(cluster.kube().clone())
+    Api::default_namespaced(cluster.kube_client().clone())
         .create(&PostParams::default(), &map)
         .await
         .expect("it is new");
 
     put(folder.path());
-    let bound = MetricsServer::at(local()).tls(Tls::folder(folder.path())).bind(&metrics, &spawner).await;
+    let bound =
+        MetricsServer::new(local()).tls(Tls::from_directory(folder.path())).bind(&metrics, &spawner).await;
     let running = Running::start(scope, bound);
     let reconciled = async {
         loop {
@@ -71,7 +72,7 @@ async fn scrape() -> BTreeMap<String, Family> {
 }
 
 #[tokio::test]
-async fn all_that_controller_runtime_exports_is_there_with_its_type_labels_and_bounds() {
+async fn all_metrics_of_controller_runtime_exist_with_type_labels_and_bounds() {
     let families = scrape().await;
     let mut wrong = Vec::new();
     let mut known = BTreeSet::new();
@@ -100,14 +101,14 @@ async fn all_that_controller_runtime_exports_is_there_with_its_type_labels_and_b
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(known.len() > 50, "only {} are compared", known.len());
 
-    // What is there beyond it is Bowline's own, or one that controller-runtime has on request.
+    // Further metrics are Bowline's own, or optional ones of controller-runtime.
     let ours = |name: &&String| !known.contains(name.as_str()) && !name.starts_with("bowline_");
     let others: Vec<_> = families.keys().filter(ours).collect();
     assert!(others.iter().all(|name| *name == "rest_client_request_retries_total"), "{others:?}");
 }
 
 #[tokio::test]
-async fn what_is_counted_is_true() {
+async fn counters_have_correct_values() {
     let families = scrape().await;
     let value = |name: &str, labels: &[(&str, &str)]| families[name].value(labels).expect("it is there");
     assert!(value("rest_client_requests_total", &[("code", "201"), ("method", "POST")]) >= 1.0);

@@ -1,4 +1,4 @@
-//! TLS: certificates from a folder, renewed while the server runs, and certificates of one's own.
+//! TLS: certificates from a directory, renewed while the server runs, and self-signed certificates.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::world::{Answer, PATIENCE, Running, local, read_to_end, scope};
 
 const OFTEN: Duration = Duration::from_millis(20);
 
-/// A client that believes anybody, and looks at what they show.
+/// A client that accepts and records any certificate.
 #[derive(Debug)]
 struct Trusting(CryptoProvider);
 
@@ -77,7 +77,7 @@ pub(crate) async fn connect(
     server.clock.timeout(PATIENCE, connected).await.expect("it answers").expect("it speaks TLS")
 }
 
-/// Asks for a path over TLS, with more headers.
+/// Requests a path over TLS, with additional headers.
 pub(crate) async fn ask(server: &Running, path: &str, headers: &str) -> Answer {
     let mut stream = connect(server, rustls::ALL_VERSIONS).await;
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
@@ -85,14 +85,14 @@ pub(crate) async fn ask(server: &Running, path: &str, headers: &str) -> Answer {
     read_to_end(&server.clock, &mut stream).await
 }
 
-/// The certificate that the server shows.
+/// The certificate of the server.
 async fn shown(server: &Running) -> Vec<u8> {
     let stream = connect(server, rustls::ALL_VERSIONS).await;
     let (_, session) = stream.get_ref();
     session.peer_certificates().expect("it shows one")[0].to_vec()
 }
 
-/// Puts a new certificate and its key into a folder, and gives the certificate.
+/// Writes a new certificate and key to a directory. Returns the certificate.
 pub(crate) fn put(folder: &Path) -> Vec<u8> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("it can be made");
     fs::write(folder.join("tls.key"), made.signing_key.serialize_pem()).expect("it can be written");
@@ -102,11 +102,11 @@ pub(crate) fn put(folder: &Path) -> Vec<u8> {
 
 async fn serve(tls: Tls, metrics: &Metrics) -> Running {
     let scope = scope();
-    let bound = MetricsServer::at(local()).tls(tls).bind(metrics, &scope.spawner()).await;
+    let bound = MetricsServer::new(local()).tls(tls).bind(metrics, &scope.spawner()).await;
     Running::start(scope, bound)
 }
 
-/// Until the server shows this certificate.
+/// Waits until the server has this certificate.
 async fn wait_for(server: &Running, certificate: &[u8]) {
     let wait = async {
         while shown(server).await != certificate {
@@ -116,7 +116,7 @@ async fn wait_for(server: &Running, certificate: &[u8]) {
     server.clock.timeout(PATIENCE, wait).await.expect("the certificate is renewed");
 }
 
-/// Until so many reads have failed.
+/// Waits for a number of failed reads.
 async fn wait_for_errors(server: &Running, metrics: &Metrics, more_than: f64) -> f64 {
     let wait = async {
         loop {
@@ -129,11 +129,11 @@ async fn wait_for_errors(server: &Running, metrics: &Metrics, more_than: f64) ->
             server.clock.sleep(OFTEN).await;
         }
     };
-    server.clock.timeout(PATIENCE, wait).await.expect("it is looked at")
+    server.clock.timeout(PATIENCE, wait).await.expect("the files are checked")
 }
 
 #[tokio::test]
-async fn a_server_makes_a_certificate_for_itself() {
+async fn a_server_creates_a_self_signed_certificate() {
     let server = serve(Tls::self_signed(), &Metrics::new()).await;
     for versions in [[&rustls::version::TLS12], [&rustls::version::TLS13]] {
         let stream = connect(&server, &versions).await;
@@ -146,7 +146,7 @@ async fn a_server_makes_a_certificate_for_itself() {
 }
 
 #[tokio::test]
-async fn whoever_speaks_no_tls_is_sent_away_and_the_others_stay() {
+async fn plain_http_is_rejected_and_other_connections_stay() {
     let server = serve(Tls::self_signed(), &Metrics::new()).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -161,8 +161,9 @@ async fn whoever_speaks_no_tls_is_sent_away_and_the_others_stay() {
 #[tokio::test]
 async fn a_handshake_that_never_ends_is_cut() {
     let limit = Duration::from_millis(200);
-    let server =
-        MetricsServer::at(local()).tls(Tls::self_signed()).options(|server| server.first_request(limit));
+    let server = MetricsServer::new(local())
+        .tls(Tls::self_signed())
+        .options(|server| server.first_request_timeout(limit));
     let scope = scope();
     let bound = server.bind(&Metrics::new(), &scope.spawner()).await;
     let server = Running::start(scope, bound);
@@ -177,14 +178,14 @@ async fn a_handshake_that_never_ends_is_cut() {
 async fn a_certificate_is_renewed_and_a_broken_one_is_not() {
     let (folder, metrics) = (TempDir::new().unwrap(), Metrics::new());
     let first = put(folder.path());
-    let server = serve(Tls::folder(folder.path()).interval(OFTEN), &metrics).await;
+    let server = serve(Tls::from_directory(folder.path()).interval(OFTEN), &metrics).await;
     assert_eq!(shown(&server).await, first);
     let mut before = connect(&server, rustls::ALL_VERSIONS).await;
 
     let second = put(folder.path());
     wait_for(&server, &second).await;
     before.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
-    assert_eq!(read_to_end(&server.clock, &mut before).await.status, 200, "who was connected stays");
+    assert_eq!(read_to_end(&server.clock, &mut before).await.status, 200, "existing connections stay");
 
     let errors = wait_for_errors(&server, &metrics, -1.0).await;
     fs::write(folder.path().join("tls.crt"), "nonsense").unwrap();
@@ -204,7 +205,7 @@ async fn a_certificate_is_renewed_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_folder_without_a_certificate_is_named() {
+async fn a_directory_without_a_certificate_is_named() {
     let (folder, scope) = (TempDir::new().unwrap(), scope());
     let bind = async |tls: Tls| {
         let bound = Server::new("tests", local()).tls(tls).bind(&scope.spawner()).await;
@@ -216,19 +217,19 @@ async fn a_folder_without_a_certificate_is_named() {
             other => panic!("{other}"),
         }
     };
-    let error = bind(Tls::folder(folder.path())).await;
+    let error = bind(Tls::from_directory(folder.path())).await;
     assert!(
         matches!(&error, TlsError::Read { path, .. } if *path == folder.path().join("tls.crt")),
         "{error}"
     );
     put(folder.path());
-    let error = bind(Tls::folder(folder.path()).file_names("tls.crt", "other.key")).await;
+    let error = bind(Tls::from_directory(folder.path()).file_names("tls.crt", "other.key")).await;
     assert!(
         matches!(&error, TlsError::Read { path, .. } if *path == folder.path().join("other.key")),
         "{error}"
     );
     fs::write(folder.path().join("tls.crt"), "").unwrap();
-    let error = bind(Tls::folder(folder.path())).await;
+    let error = bind(Tls::from_directory(folder.path())).await;
     assert!(matches!(&error, TlsError::Unusable { .. }), "{error}");
     assert!(error.to_string().contains("tls.crt"), "{error}");
 }

@@ -1,8 +1,8 @@
-//! A strict reader of Prometheus's text form, version 0.0.4, and of `OpenMetrics` 1.0.
+//! A strict parser of Prometheus' text format, version 0.0.4, and of `OpenMetrics` 1.0.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is exposed under one name.
+/// A family of metrics.
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) kind: String,
@@ -17,13 +17,13 @@ pub(crate) struct Sample {
 }
 
 impl Family {
-    /// The names of all labels but those that a histogram has for its buckets.
+    /// The names of all labels, without those of histogram buckets.
     pub(crate) fn labels(&self) -> BTreeSet<&str> {
         let labels = self.samples.iter().flat_map(|sample| sample.labels.keys().map(String::as_str));
         labels.filter(|label| self.kind != "histogram" || *label != "le").collect()
     }
 
-    /// The bounds of the first series of buckets, as they are written.
+    /// The bounds of the first histogram, as text.
     pub(crate) fn bounds(&self) -> String {
         let bounds = self.samples.iter().filter_map(|sample| sample.labels.get("le").map(String::as_str));
         let mut bounds: Vec<_> = bounds.collect();
@@ -31,7 +31,7 @@ impl Family {
         bounds.join(",")
     }
 
-    /// The value of the sample that has all of these labels.
+    /// The value of the sample with these labels.
     pub(crate) fn value(&self, labels: &[(&str, &str)]) -> Option<f64> {
         let has = |sample: &&Sample| {
             labels.iter().all(|(name, value)| sample.labels.get(*name).is_some_and(|it| it == value))
@@ -40,7 +40,7 @@ impl Family {
     }
 }
 
-/// Reads all of a text; whatever the form does not allow panics.
+/// Parses a text; panics if it violates the format.
 pub(crate) fn read(text: &str) -> BTreeMap<String, Family> {
     let families = read_form(text, false);
     for (name, family) in &families {
@@ -49,7 +49,7 @@ pub(crate) fn read(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// Reads all of what is in the form of `OpenMetrics`. There families may be empty, and a counter's has no suffix.
+/// Parses `OpenMetrics`. Families may be empty, and counters' families have no suffix.
 pub(crate) fn read_open(text: &str) -> BTreeMap<String, Family> {
     let text = text.strip_suffix("# EOF\n").expect("it ends with a mark");
     let families = read_form(text, true);
@@ -118,7 +118,7 @@ fn belongs(family: &str, kind: &str, sample: &str, is_open: bool) -> bool {
     }
 }
 
-/// What a family's samples say together.
+/// Checks the samples of a family against each other.
 fn check(name: &str, family: &Family) {
     if family.kind == "counter" {
         assert!(family.samples.iter().all(|sample| sample.value >= 0.0), "{name} is negative");
@@ -159,7 +159,7 @@ fn read_sample(line: &str) -> Sample {
     Sample { name: name.to_owned(), labels, value: read_value(value) }
 }
 
-/// Reads labels, and gives what comes behind them.
+/// Parses labels. Returns the rest of the line.
 fn read_labels<'l>(mut rest: &'l str, labels: &mut BTreeMap<String, String>, line: &str) -> &'l str {
     loop {
         if let Some(rest) = rest.strip_prefix('}') {

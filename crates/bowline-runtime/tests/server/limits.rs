@@ -1,4 +1,4 @@
-//! What clients may not do, and how a server stops.
+//! Limits for clients, and the stop of a server.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ async fn serve(server: Server) -> Running {
     Running::start(scope, bound)
 }
 
-/// Answers `/echo` with the body, `/panic` and `/panic-later` with a panic, `/never` never.
+/// `/echo` returns the body, `/panic` and `/panic-later` panic, `/never` never responds.
 fn server() -> Server {
     Server::new("tests", local())
         .handler("/echo", |request: Request| async move { http::Response::new(request.into_body()) })
@@ -31,7 +31,7 @@ fn server() -> Server {
         .handler("/never", |_| std::future::pending())
 }
 
-/// Until the other side has closed the connection.
+/// Waits until the peer has closed the connection.
 async fn closed(clock: &Clock, stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let read = clock.timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
@@ -40,7 +40,7 @@ async fn closed(clock: &Clock, stream: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_answered_for_and_hurts_nobody() {
+async fn a_panic_of_a_handler_is_a_500_and_affects_no_other_request() {
     let server = serve(server()).await;
     let mut stream = server.connect().await;
     for path in ["/panic", "/panic-later", "/panic"] {
@@ -50,7 +50,7 @@ async fn a_handler_that_panics_is_answered_for_and_hurts_nobody() {
 }
 
 #[tokio::test]
-async fn a_handler_that_takes_too_long_is_given_up() {
+async fn a_handler_that_takes_too_long_is_dropped() {
     let server = serve(server().response_timeout(SHORT)).await;
     assert_eq!(server.get("/never").await.status, 503);
 }
@@ -80,7 +80,7 @@ async fn all_bodies_together_are_limited_in_size() {
     };
     let mut first = server.connect().await;
     first.write_all(post("01234", 6).as_bytes()).await.unwrap();
-    // Until what the first has sent is there, the second may have the room.
+    // Until the first body has arrived, the second one may use the space.
     let refused = async {
         while server.say(&post("012345", 6)).await.status == 200 {
             server.clock.sleep(SHORT / 10).await;
@@ -95,29 +95,30 @@ async fn all_bodies_together_are_limited_in_size() {
 }
 
 #[tokio::test]
-async fn limits_may_be_as_long_as_can_be() {
+async fn limits_may_have_maximum_values() {
     let long = Duration::MAX;
-    let server = server().first_request(long).request_timeout(long).response_timeout(long).idle(long);
+    let server =
+        server().first_request_timeout(long).request_timeout(long).response_timeout(long).idle_timeout(long);
     assert_eq!(serve(server).await.get("/echo").await.status, 200);
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_refused() {
+async fn invalid_requests_are_rejected() {
     let server = serve(server()).await;
     assert_eq!(server.say("nonsense\r\n\r\n").await.status, 400);
     assert_eq!(server.say("GET /echo HTTP/9.9\r\n\r\n").await.status, 400);
     assert_eq!(server.say("GET /echo HTTP/1.0\r\n\r\n").await.status, 200);
     let long = format!("GET /echo HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
     let mut stream = server.connect().await;
-    // It may be closed before all of it was sent.
+    // It may be closed before everything was sent.
     let _ = stream.write_all(long.as_bytes()).await;
     closed(&server.clock, &mut stream).await;
     assert_eq!(server.get("/echo").await.status, 200);
 }
 
 #[tokio::test]
-async fn a_header_that_never_ends_is_cut_and_so_is_silence() {
-    let server = serve(server().first_request(SHORT)).await;
+async fn incomplete_headers_and_silent_connections_time_out() {
+    let server = serve(server().first_request_timeout(SHORT)).await;
     let [mut silent, mut slow] = [server.connect().await, server.connect().await];
     slow.write_all(b"GET /echo HTTP/1.1\r\nx: ").await.unwrap();
     closed(&server.clock, &mut silent).await;
@@ -130,17 +131,17 @@ async fn a_header_that_never_ends_is_cut_and_so_is_silence() {
 }
 
 #[tokio::test]
-async fn a_connection_that_asks_no_more_is_closed() {
-    let server = serve(server().idle(SHORT)).await;
+async fn an_idle_connection_is_closed() {
+    let server = serve(server().idle_timeout(SHORT)).await;
     let mut stream = server.connect().await;
     assert_eq!(ask_on(&server.clock, &mut stream, "/echo").await.status, 200);
     closed(&server.clock, &mut stream).await;
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_answer_is_cut() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let much = |_| async { text(StatusCode::OK, "x".repeat(64 << 20)) };
-    let server = serve(server().handler("/much", much).idle(SHORT)).await;
+    let server = serve(server().handler("/much", much).idle_timeout(SHORT)).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /much HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     stream.read_exact(&mut [0]).await.expect("the answer has begun");
@@ -154,11 +155,11 @@ async fn a_client_that_takes_no_answer_is_cut() {
 }
 
 #[tokio::test]
-async fn whoever_asks_gets_in_past_any_number_that_do_not() {
+async fn requests_get_in_despite_any_number_of_idle_connections() {
     let patient =
-        server().first_request(Duration::from_secs(3600)).request_timeout(Duration::from_secs(3600));
+        server().first_request_timeout(Duration::from_secs(3600)).request_timeout(Duration::from_secs(3600));
     let server = serve(patient.max_connections(NonZero::new(8).unwrap())).await;
-    // Those that say nothing, half a head, or half a body.
+    // Clients that send nothing, half a head, or half a body.
     for said in ["", "GET /echo HTT", "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n012"] {
         let mut waiting = Vec::new();
         for round in 0..40 {
@@ -179,7 +180,7 @@ async fn many_clients_at_once_are_all_answered() {
 }
 
 #[tokio::test]
-async fn a_stop_waits_for_an_answer_under_way_and_closes_the_others() {
+async fn a_stop_waits_for_requests_in_progress_and_closes_the_others() {
     let [begun, may_end] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
     let slow = {
         let (begun, may_end) = (begun.clone(), may_end.clone());
@@ -206,7 +207,7 @@ async fn a_stop_waits_for_an_answer_under_way_and_closes_the_others() {
             clock.sleep(SHORT / 10).await;
         }
     };
-    clock.timeout(PATIENCE, refused).await.expect("nobody gets in any more");
+    clock.timeout(PATIENCE, refused).await.expect("new connections are rejected");
     may_end.add_permits(1);
     let answer = read_to_end(&clock, &mut waiting).await;
     assert_eq!((answer.status, &*answer.body), (200, "done"));
@@ -214,14 +215,14 @@ async fn a_stop_waits_for_an_answer_under_way_and_closes_the_others() {
 }
 
 #[tokio::test]
-async fn a_stop_does_not_wait_for_those_that_have_not_asked() {
+async fn a_stop_does_not_wait_for_idle_connections() {
     let [first, body, stop] = [Duration::from_secs(3600); 3];
-    let server = serve(server().first_request(first).request_timeout(body).stop_timeout(stop)).await;
+    let server = serve(server().first_request_timeout(first).request_timeout(body).stop_timeout(stop)).await;
     let mut streams = Vec::new();
     for said in ["", "GET /echo HTT", "POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n012"] {
         let mut stream = server.connect().await;
         stream.write_all(said.as_bytes()).await.unwrap();
-        // On a connection that has been answered before, too.
+        // Also on a connection with an earlier request.
         let mut again = server.connect().await;
         assert_eq!(ask_on(&server.clock, &mut again, "/echo").await.status, 200);
         again.write_all(said.as_bytes()).await.unwrap();
@@ -232,7 +233,7 @@ async fn a_stop_does_not_wait_for_those_that_have_not_asked() {
 }
 
 #[tokio::test]
-async fn a_stop_cuts_what_takes_too_long() {
+async fn a_stop_cuts_off_slow_requests() {
     let server = serve(server().stop_timeout(SHORT)).await;
     let mut waiting = server.connect().await;
     waiting.write_all(b"GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -245,7 +246,7 @@ async fn a_stop_cuts_what_takes_too_long() {
 }
 
 #[tokio::test]
-async fn the_end_of_its_scope_is_the_end_of_a_server() {
+async fn a_server_ends_with_its_scope() {
     let scope = scope();
     let clock = scope.spawner().clock().clone();
     let bound = server().bind(&scope.spawner()).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! The servers of a program on real sockets: metrics and health probes.
+//! The servers of a program on real sockets: metrics and probes.
 
 mod authentication;
 mod dashboards;

@@ -1,4 +1,4 @@
-//! What scrapes are answered.
+//! Responses to scrapes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use prometheus_client::registry::Unit;
 use crate::exposition;
 use crate::world::{Running, ask_on, local, scope};
 
-/// A counter with labels that are hard to write, a gauge with a unit and a help text that is, and others.
+/// A counter with labels that need escapes, a gauge with a unit and a help text that needs them, and others.
 fn metrics() -> Metrics {
     let metrics = Metrics::new();
     metrics.with_registry(|registry| {
@@ -46,7 +46,7 @@ async fn serve(server: MetricsServer) -> Running {
 }
 
 fn at() -> MetricsServer {
-    MetricsServer::at(local())
+    MetricsServer::new(local())
 }
 
 #[tokio::test]
@@ -98,13 +98,13 @@ async fn other_paths_and_methods_are_refused_and_a_head_has_no_body() {
 }
 
 #[tokio::test]
-async fn a_body_is_refused_before_it_is_read() {
+async fn a_body_is_rejected_before_it_is_read() {
     let other = |_| async { text(StatusCode::OK, "") };
     for (server, other_status) in [
         (at().handler("/other", other), 413),
         (at().handler("/other", other).options(|server| server.max_body(9)), 408),
     ] {
-        // Nothing of the body ever comes, so that whoever waits for it answers 408.
+        // The body never arrives; a server that waited for it would respond with 408.
         let server = serve(server.options(|server| server.request_timeout(Duration::ZERO))).await;
         for body in ["content-length: 9", "transfer-encoding: chunked"] {
             for (method, path, status) in
@@ -118,7 +118,7 @@ async fn a_body_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn other_handlers_answer_beside_it_and_keep_the_connection() {
+async fn other_handlers_share_the_server_and_connections() {
     let greeted = |request: bowline_runtime::server::Request| async move {
         text(StatusCode::ACCEPTED, format!("{} {}", request.method(), request.uri()))
     };
@@ -147,24 +147,25 @@ async fn a_path_that_is_taken_or_none_is_an_error() {
 async fn a_taken_port_is_named_with_what_to_do() {
     let server = serve(at()).await;
     let scope = scope();
-    let again = MetricsServer::at(server.address.into()).bind(&Metrics::new(), &scope.spawner()).await;
-    let told = again.expect_err("it is taken").to_string();
+    let again = MetricsServer::new(server.address.into()).bind(&Metrics::new(), &scope.spawner()).await;
+    let text = again.expect_err("it is taken").to_string();
     let expected = format!(
         "cannot listen on {} for metrics: address in use: choose another address, or \"0\" for none",
         server.address
     );
-    assert_eq!(told, expected);
-    let elsewhere = MetricsServer::at("192.0.2.1:0".parse().unwrap());
-    let error = elsewhere.bind(&Metrics::new(), &scope.spawner()).await.expect_err("it is nobody's");
+    assert_eq!(text, expected);
+    let elsewhere = MetricsServer::new("192.0.2.1:0".parse().unwrap());
+    let error =
+        elsewhere.bind(&Metrics::new(), &scope.spawner()).await.expect_err("the address is not local");
     assert!(matches!(&error, ServerError::Listen { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn zero_is_no_server_and_a_port_alone_is_on_all_addresses() {
+async fn zero_disables_the_server_and_a_port_alone_means_all_addresses() {
     let scope = scope();
-    let off = MetricsServer::at(BindAddress::off()).bind(&Metrics::new(), &scope.spawner()).await;
+    let off = MetricsServer::new(BindAddress::off()).bind(&Metrics::new(), &scope.spawner()).await;
     assert!(off.expect("it is fine").is_none());
-    let mut server = serve(MetricsServer::at(BindAddress::all(0))).await;
+    let mut server = serve(MetricsServer::new(BindAddress::all(0))).await;
     assert!(server.address.ip().is_unspecified());
     server.address = ([127, 0, 0, 1], server.address.port()).into();
     assert_eq!(server.get("/metrics").await.status, 200);

@@ -1,4 +1,4 @@
-//! A server that runs, and a client that says exactly what a test wants.
+//! A running server, and a client that sends exactly the given bytes.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-/// Nothing here takes this long unless it is broken.
+/// Limit for any wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where tasks run.
+/// The scope of a test.
 pub(crate) fn scope() -> Scope {
     Clock::real().scope("test")
 }
 
-/// A port that is free.
+/// A free local port.
 pub(crate) fn local() -> BindAddress {
     "127.0.0.1:0".parse().expect("it is an address")
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) stop: CancellationToken,
@@ -39,7 +39,7 @@ impl Running {
         Self { address, stop, clock: scope.spawner().clock().clone(), scope, task }
     }
 
-    /// Asks for a path, on a connection of its own.
+    /// Requests a path, on a new connection.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[]).await
     }
@@ -52,7 +52,7 @@ impl Running {
         self.say(&(request + "\r\n")).await
     }
 
-    /// Says anything on a connection of its own, and reads until that is closed.
+    /// Sends any text on a new connection, and reads until it is closed.
     pub(crate) async fn say(&self, request: &str) -> Answer {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.expect("it listens");
@@ -63,19 +63,19 @@ impl Running {
         TcpStream::connect(self.address).await.expect("it listens")
     }
 
-    /// How many connections there are.
+    /// Number of open connections.
     pub(crate) fn connections(&self) -> usize {
         self.scope.running() - 1
     }
 
-    /// Stops it, and waits for that.
+    /// Stops the server, and waits for its end.
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         self.clock.timeout(PATIENCE, self.task).await.expect("it stops").expect("it did not panic");
     }
 }
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -97,7 +97,7 @@ pub(crate) async fn read_to_end(clock: &Clock, stream: &mut (impl AsyncRead + Un
     parse(&text)
 }
 
-/// Asks for a path on a connection that stays, and reads exactly the answer.
+/// Requests a path on a persistent connection, and reads exactly one response.
 pub(crate) async fn ask_on(
     clock: &Clock,
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
