@@ -1,4 +1,6 @@
-//! Everything that belongs to one API server, in one place.
+//! A cluster: all objects that belong to one API server.
+
+mod name;
 
 use std::any::Any;
 use std::fmt;
@@ -10,36 +12,39 @@ use bowline_clock::{Clock, Spawner};
 use bowline_machinery::GroupKind;
 use serde::de::DeserializeOwned;
 
+pub use name::ClusterName;
+
 use crate::controller::{Controller, ControllerBuilder};
-use crate::transport::Route;
+use crate::transport::RequestService;
 use crate::{
-    ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, Journal, LogSink, Metrics, Object,
-    Recorder, RestMapper, Scheme,
+    ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, LogSink, Metrics, Object,
+    ReconcileHistory, Recorder, RestMapper, Scheme,
 };
 
-/// How long events are written when a cluster stops.
+/// Time for which pending events are written when a cluster stops.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
-/// Everything that belongs to one API server: informers, client, metrics, the journal of what was reconciled.
+/// All objects that belong to one API server: informers, client, metrics, and the history of reconciles.
 ///
-/// Controllers are built from it. Its tasks are spawned below the scope whose spawner it is given, so that the end of that
-/// scope is the end of all of it. A clone is the same cluster.
+/// Controllers are built from it. Its tasks run in a scope below the given spawner's, and end with that scope. Clones
+/// share the cluster.
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
 }
 
 struct Inner {
+    name: Option<ClusterName>,
     spawner: Spawner,
     kube: kube::Client,
     cache: InformerCache,
     client: Client,
-    /// For who needs leadership, if that is another.
+    /// The client of leader-only work, if it differs.
     elected: Option<Client>,
-    /// Of the kinds that are cached whether or not a controller watches them.
+    /// Keeps the informers of kinds that are cached without a controller.
     _informers: Vec<Kept>,
     metrics: Metrics,
-    journal: Journal,
+    journal: ReconcileHistory,
     events: Broadcaster,
     span: tracing::Span,
 }
@@ -47,28 +52,30 @@ struct Inner {
 /// Options of a [`Cluster`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClusterBuilder {
+    name: Option<ClusterName>,
     spawner: Spawner,
     kube: kube::Client,
     cache: CacheOptions,
     client: ClientBuilder,
-    fenced: Option<Route>,
+    fenced: Option<RequestService>,
     cached: Vec<Declare>,
     metrics: Metrics,
+    history: ReconcileHistory,
     events: Option<BroadcasterBuilder>,
     span: tracing::Span,
 }
 
-/// Tells a client of a kind that is cached, and gives what keeps its informer.
+/// Declares a cached kind to a client, and returns the guard that keeps its informer.
 type Declare = Box<dyn FnOnce(&Client, &InformerCache) -> Result<Kept, CacheError> + Send>;
 
-/// Keeps an informer.
+/// Keeps an informer running.
 type Kept = Option<Box<dyn Any + Send + Sync>>;
 
-/// Why a cluster cannot be made.
+/// A cluster cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// A kind that is to be cached cannot be, as the options of the cache are.
+    /// A kind cannot be cached with the given options of the cache.
     #[error(transparent)]
     Cache(#[from] CacheError),
 }
@@ -78,43 +85,54 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`ClusterBuilder::build`].
-    pub fn new(spawner: &Spawner, route: impl Into<Route>) -> Result<Self, ClusterError> {
+    pub fn new(spawner: &Spawner, route: impl Into<RequestService>) -> Result<Self, ClusterError> {
         Self::builder(spawner, route).build()
     }
 
-    /// A cluster with options.
-    pub fn builder(spawner: &Spawner, route: impl Into<Route>) -> ClusterBuilder {
+    /// A builder for a cluster.
+    pub fn builder(spawner: &Spawner, route: impl Into<RequestService>) -> ClusterBuilder {
         let route = route.into();
         ClusterBuilder {
+            name: None,
             spawner: spawner.clone(),
             client: Client::builder(route.clone()),
             fenced: None,
             cached: Vec::new(),
-            kube: route.kube().clone(),
+            kube: route.kube_client().clone(),
             cache: CacheOptions::new(),
             metrics: Metrics::default(),
+            history: ReconcileHistory::default(),
             events: None,
             span: tracing::Span::none(),
         }
     }
 
-    /// The client that operators use. It is not behind a fence: what only the leader may write goes through
-    /// [`Context::client`](crate::Context::client).
+    /// Its name, which is part of the requests for its objects in other clusters' controllers. A manager's own cluster
+    /// is `manager`, unless it was [named](ClusterBuilder::named) otherwise; a cluster that is added to a manager has
+    /// the name under which it was added. `None` for an unnamed cluster without a manager.
+    #[must_use]
+    pub fn name(&self) -> Option<&ClusterName> {
+        self.inner.name.as_ref()
+    }
+
+    /// The client of operators. It is not fenced: leader-only writes go through
+    /// [`Context::client`](crate::Context::client), or [`Context::client_of`](crate::Context::client_of) for another
+    /// cluster.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
 
-    /// The client of who runs only while this replica leads. In a [manager](crate::Manager) with leader election it is behind
-    /// the fence; otherwise it is [`client`](Self::client).
+    /// The client of leader-only work. In a [manager](crate::Manager) with leader election it is fenced; otherwise it
+    /// equals [`client`](Self::client).
     #[must_use]
     pub fn elected_client(&self) -> &Client {
         self.inner.elected.as_ref().unwrap_or(&self.inner.client)
     }
 
-    /// The client that everything else stands on.
+    /// The kube client below all others.
     #[must_use]
-    pub fn kube(&self) -> &kube::Client {
+    pub fn kube_client(&self) -> &kube::Client {
         &self.inner.kube
     }
 
@@ -124,31 +142,31 @@ impl Cluster {
         &self.inner.cache
     }
 
-    /// What is counted.
+    /// The metrics registry.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.inner.metrics
     }
 
-    /// The last reconciles.
+    /// The history of the last reconciles.
     #[must_use]
-    pub fn journal(&self) -> &Journal {
+    pub fn journal(&self) -> &ReconcileHistory {
         &self.inner.journal
     }
 
-    /// Tells people about objects, in the name of a component. See [`Broadcaster::recorder`].
+    /// A recorder that emits events in the name of a component. See [`Broadcaster::recorder`].
     #[must_use]
     pub fn recorder(&self, component: &str) -> Recorder {
         self.inner.events.recorder(component)
     }
 
-    /// What becomes of the events that recorders tell.
+    /// The broadcaster, which writes the recorders' events.
     #[must_use]
     pub fn events(&self) -> &Broadcaster {
         &self.inner.events
     }
 
-    /// A controller of objects of one kind: short for [`Controller::builder`] and [`for_`](ControllerBuilder::for_).
+    /// A builder for a controller of one kind: short for [`Controller::builder`] and [`for_`](ControllerBuilder::for_).
     pub fn controller<K>(&self) -> ControllerBuilder<K>
     where
         K: kube::Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
@@ -156,7 +174,7 @@ impl Cluster {
         Controller::builder(self).for_()
     }
 
-    /// What controllers do is inside of this.
+    /// The span around the work of controllers.
     pub(crate) fn span(&self) -> &tracing::Span {
         &self.inner.span
     }
@@ -166,20 +184,20 @@ impl Cluster {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// The clock of all that happens here.
+    /// The cluster's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         self.inner.spawner.clock()
     }
 
-    /// Where tasks are spawned.
+    /// The spawner of the cluster's tasks.
     #[must_use]
     pub fn spawner(&self) -> &Spawner {
         &self.inner.spawner
     }
 
-    /// Starts the informers: those that there are, and each from now on as soon as it is asked for. Events are written from
-    /// now on.
+    /// Starts the informers: the existing ones, and later ones when they are requested. Also starts the writing of
+    /// events.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -188,31 +206,43 @@ impl Cluster {
         self.inner.events.start();
     }
 
-    /// Stops the informers, and writes the events that wait, for at most 5 seconds. All can be started again.
+    /// Stops the informers, and writes pending events for at most 5 seconds. Both can be started again.
     pub async fn stop(&self) {
         self.inner.cache.stop().await;
-        let _is_logged = self.inner.events.shutdown(FLUSH_LIMIT).await;
+        let _is_logged = self.inner.events.stop(FLUSH_LIMIT).await;
     }
 }
 
 impl ClusterBuilder {
-    /// What is cached, and how. Default: each kind that is asked for, in all namespaces.
+    /// Sets the [name](Cluster::name). A controller of another cluster can watch this one only if it has a name that
+    /// differs from those of its other clusters. Default: none.
+    pub fn named(mut self, name: impl Into<Box<str>>) -> Self {
+        self.name = Some(ClusterName::new(name));
+        self
+    }
+
+    /// Whether a name is set.
+    pub(crate) fn is_named(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Options of the cache. Default: each requested kind is cached, in all namespaces.
     pub fn cache(mut self, options: CacheOptions) -> Self {
         self.cache = options;
         self
     }
 
-    /// A kind is read from the cache, whether or not a controller watches it: its informer starts with the cluster.
+    /// Reads a kind from the cache also without a controller: its informer starts with the cluster.
     pub fn cached<K: Object>(self) -> Self {
         self.cached_kind(Kind::<K>::typed())
     }
 
-    /// A kind in any form is read from the cache, whether or not a controller watches it: its informer starts with the
+    /// Reads a kind in any representation from the cache also without a controller: its informer starts with the
     /// cluster.
     pub fn cached_kind<K: kube::Resource + Send + Sync + 'static>(mut self, kind: Kind<K>) -> Self {
         self.cached.push(Box::new(move |client, cache| {
             client.declare(&kind);
-            // It may have been said that it is never read from there.
+            // The kind may be declared as uncached.
             if !client.is_cached(&kind) {
                 return Ok(None);
             }
@@ -221,76 +251,82 @@ impl ClusterBuilder {
         self
     }
 
-    /// A kind is never read from the cache, in whichever form, also if a controller watches it.
+    /// Never reads a kind from the cache, in any representation, also if a controller watches it.
     pub fn uncached<K: Object>(self) -> Self {
         self.client(ClientBuilder::uncached::<K>)
     }
 
-    /// As [`uncached`](Self::uncached), of a kind that only its name is known of.
+    /// As [`uncached`](Self::uncached), for a kind that is known by name only.
     pub fn uncached_kind(self, kind: &GroupKind) -> Self {
         self.client(|client| client.uncached_kind(kind))
     }
 
-    /// Which types kinds have. None, by default: it is needed only by who starts from a kind.
+    /// The types of kinds. Default: none; only code that starts from a kind needs them.
     pub fn scheme(self, scheme: Scheme) -> Self {
         self.client(|client| client.scheme(scheme))
     }
 
-    /// Knows where objects are served. By default the API server is asked, when it is needed.
+    /// The mapping from kinds to resources. Default: discovery at the API server, when needed.
     pub fn mapper(self, mapper: Arc<dyn RestMapper>) -> Self {
         self.client(|client| client.mapper(mapper))
     }
 
-    /// Options of the client: dry run, field owner, barrier deadline and others. Its cache and its clock are the
+    /// Options of the client: dry run, field owner, read-your-writes timeout and others. Cache and clock are the
     /// cluster's.
     pub fn client(mut self, options: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Self {
         self.client = options(self.client);
         self
     }
 
-    /// By which way to the same server controllers that need leadership send all that they ask for: one that lets no write
-    /// pass while this replica does not lead. By default the same as everybody.
-    pub(crate) fn fenced(mut self, route: impl Into<Route>) -> Self {
+    /// The service for requests of leader-only controllers to the same server; it refuses writes while this replica
+    /// does not lead. Default: the service of all others.
+    pub(crate) fn fenced(mut self, route: impl Into<RequestService>) -> Self {
         self.fenced = Some(route.into());
         self
     }
 
-    /// Where metrics are counted. Default: a registry of its own.
+    /// The metrics registry. Default: a new one.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// What becomes of events: sinks, limits. Default: the API server ([`ApiSink`]) in events.k8s.io/v1, and the log
+    /// Records reconciles in this history, which clusters may share. Default: a history of its own.
+    pub fn history(mut self, history: ReconcileHistory) -> Self {
+        self.history = history;
+        self
+    }
+
+    /// The event sinks and their limits. Default: the API server ([`ApiSink`]) in events.k8s.io/v1, and the log
     /// ([`LogSink`]).
     pub fn events(mut self, events: BroadcasterBuilder) -> Self {
         self.events = Some(events);
         self
     }
 
-    /// What is logged by controllers is inside of this span, for what is true of all of it. Default: no span.
+    /// A span around all log lines of controllers, for their common fields. Default: no span.
     ///
-    /// Reconciles are below it, too. Where traces are exported, they are then parts of one trace, which lasts as long as
-    /// the span: rather put such things into the exporter's resource.
+    /// It is also the parent of reconciles. An exporter of traces then puts them into one trace that lasts as long as
+    /// the span. Prefer attributes of the exporter's resource for such fields.
     pub fn span(mut self, span: tracing::Span) -> Self {
         self.span = span;
         self
     }
 
-    /// Whether somebody chose the way of who needs leadership.
+    /// Whether the service for leader-only work is set.
     pub(crate) fn is_fenced(&self) -> bool {
         self.fenced.is_some()
     }
 
-    /// The client that everything else is to stand on.
+    /// The kube client below all others.
     pub(crate) fn kube(&self) -> &kube::Client {
         &self.kube
     }
 
-    /// Makes the cluster. Nothing is read from the API server before it is started.
+    /// Builds the cluster. It sends no request before it is started.
     ///
     /// # Errors
-    /// When the options make no sense.
+    /// If the options are invalid.
     pub fn build(self) -> Result<Cluster, ClusterError> {
         let cache = InformerCache::new(&self.spawner, self.kube.clone(), self.cache);
         let client = self.client.cache(cache.clone()).clock(self.spawner.clock().clone()).build();
@@ -304,6 +340,7 @@ impl ClusterBuilder {
         let events = events.or_metrics(&self.metrics).build();
         Ok(Cluster {
             inner: Arc::new(Inner {
+                name: self.name,
                 spawner: self.spawner,
                 kube: self.kube,
                 cache,
@@ -311,7 +348,7 @@ impl ClusterBuilder {
                 elected,
                 _informers: informers,
                 metrics: self.metrics,
-                journal: Journal::default(),
+                journal: self.history,
                 events,
                 span: self.span,
             }),
@@ -321,7 +358,8 @@ impl ClusterBuilder {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("cache", &self.inner.cache).finish_non_exhaustive()
+        let Inner { name, cache, .. } = &*self.inner;
+        f.debug_struct("Cluster").field("name", name).field("cache", cache).finish_non_exhaustive()
     }
 }
 

@@ -1,60 +1,63 @@
-//! What makes an operator a service: many controllers in one process, started and stopped in order, of which one replica
-//! acts. It owns; what is owned knows nothing of it.
+//! The manager: runs many controllers in one process, starts and stops them in order, and elects a leader among
+//! replicas. The manager owns these parts; they do not know it.
 
 mod builder;
 mod candidate;
 mod connection;
+mod definitions;
 mod error;
 mod lifecycle;
 mod runnable;
 mod servers;
+mod shutdown;
 mod stages;
-mod stopping;
-mod telling;
+mod status;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bowline_clock::{Clock, Spawner};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::de::DeserializeOwned;
 
 pub use builder::{ManagerBuilder, WebhookOptions};
-pub use connection::Connection;
+pub use connection::ConnectionConfig;
 pub use error::{Failure, ManagerError};
 use lifecycle::Inner;
 pub use runnable::{Runnable, Stage};
 
-use crate::controller::{Controller, ControllerBuilder, Home};
+use crate::controller::{Controller, ControllerBuilder, HasCluster};
 use crate::debug::DebugPage;
-use crate::health::Checks;
-use crate::leader_election::Elector;
+use crate::health::HealthChecks;
+use crate::leader_election::LeaderElector;
 use crate::reconciler::IntoReconciler;
 use crate::{Client, Cluster, ClusterBuilder, Metrics, Recorder};
 
-/// Runs controllers and whatever else an operator consists of, in one process, as one of several replicas.
+/// Runs the controllers and other parts of an operator in one process, as one of several replicas.
 ///
 /// # Start and stop
-/// [`start`](Self::start) starts what was added, stage by stage: servers, webhooks, the informers of all clusters, what runs on
-/// every replica, and last what needs leadership, as soon as this replica leads. Controllers that need leadership see
-/// what there is before that, so that a takeover costs no time.
+/// [`run`](Self::run) starts everything by stage: servers, webhooks, informers, work on every replica, and, once this
+/// replica leads, leader-only work. Controllers that need leadership sync their caches before, so that a takeover is
+/// fast.
 ///
-/// It stops when [`stop`](Self::stop) is called, a [signal](ManagerBuilder::signals) comes, a runnable fails or the lease is
-/// lost: what runs on every replica, what needs leadership, informers, webhooks, servers; then the lease is given up, and
-/// events that wait are written. All of that has about [30 seconds](ManagerBuilder::graceful_shutdown); what does not end in
-/// time is aborted and named in the error. The lease is given up only if nothing that needed it can still act; otherwise it is
-/// left to run out.
+/// It stops when [`request_stop`](Self::request_stop) is called, on a [signal](ManagerBuilder::signals), when a
+/// runnable fails, or when the lease is lost. Then it stops work on every replica, leader-only work, informers,
+/// webhooks and servers, releases the lease, and writes pending events. The total time is limited to about [30
+/// seconds](ManagerBuilder::shutdown_timeout); runnables that do not end in time are aborted and named in the error.
+/// The lease is released only if all leader-only work has stopped; otherwise it is left to expire.
 ///
-/// A manager is started once. A clone is the same manager.
+/// A manager can be started once. Clones share it.
 ///
-/// # One thing that fails
-/// A controller whose kind is not served, or may not be read, waits until that changes; nobody else waits for it. The log,
-/// the readiness probe and [`Controller::waiting_for`] say what it waits for. A runnable that returns an error, or panics,
-/// stops the manager: the process is expected to end and to be started again by who watches it.
+/// # Partial failure
+/// A controller waits while its kind is not served, access is forbidden, or its cluster cannot be reached; other
+/// controllers do not wait for it. The log, `/readyz/sync` and [`Controller::waiting_for`] name the reason.
+/// [`readiness`](Self::readiness) defines whether the process is ready meanwhile. A runnable that returns an error, or
+/// panics, stops the manager: the process should then exit and be restarted by its kubelet.
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use bowline_runtime::leader_election::LeaderElection;
+/// use bowline_runtime::leader_election::LeaderElectionConfig;
 /// use bowline_runtime::{Action, Context, Manager, Result, Signals, transport};
 /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 ///
@@ -65,11 +68,11 @@ use crate::{Client, Cluster, ClusterBuilder, Metrics, Recorder};
 /// # async fn example() -> Result<()> {
 /// let scope = bowline_clock::Clock::real().scope("operator");
 /// let manager = Manager::builder(&scope.spawner(), transport::config(None).await?)
-///     .leader_election(LeaderElection::new("operators", "deployments"))
+///     .leader_election(LeaderElectionConfig::new("operators", "deployments"))
 ///     .signals(Signals::listen()?)
 ///     .build()?;
-/// manager.controller::<Deployment>().owns::<ReplicaSet>().run(reconcile)?;
-/// manager.start().await?;
+/// manager.controller::<Deployment>().owns::<ReplicaSet>().register(reconcile)?;
+/// manager.run().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -79,14 +82,12 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// A manager of what runs on one API server, with options. Its tasks are spawned below the scope whose spawner it is
-    /// given.
-    pub fn builder(spawner: &Spawner, connection: impl Into<Connection>) -> ManagerBuilder {
+    /// A builder for a manager of one API server. Its tasks run in a scope below the given spawner's.
+    pub fn builder(spawner: &Spawner, connection: impl Into<ConnectionConfig>) -> ManagerBuilder {
         ManagerBuilder::new(spawner, connection.into())
     }
 
-    /// A controller of objects of one kind, to be told what else it watches, and [run](ControllerBuilder::run) by this
-    /// manager.
+    /// A builder for a controller of one kind; [`register`](ControllerBuilder::register) adds it to this manager.
     pub fn controller<K>(&self) -> ControllerBuilder<K, Self>
     where
         K: kube::Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
@@ -94,7 +95,7 @@ impl Manager {
         self.any_controller().for_()
     }
 
-    /// A controller that has not been told what it reconciles: a kind in another form, or none.
+    /// A builder for a controller without a kind, to set another representation, or none.
     pub fn any_controller(&self) -> ControllerBuilder<(), Self> {
         let builder = ControllerBuilder::at(self.clone());
         match self.inner.concurrency {
@@ -103,30 +104,82 @@ impl Manager {
         }
     }
 
-    /// Adds something that is to run: a [`Runnable`], or a [`Controller`] of one of the manager's clusters. It starts with
-    /// its stage, at once if that has started already.
+    /// Declares a custom kind of this operator, by the definition (CRD) of its type.
+    ///
+    /// The operator lists its kinds once; test environments, a control plane for development, and manifests read this
+    /// [list](Self::crds). A controller cannot know the definition: its type has no schema.
+    ///
+    /// The manager installs the definitions only with [`install_crds`](ManagerBuilder::install_crds). For several
+    /// versions of a kind, use [`crd_definition`](Self::crd_definition).
+    ///
+    /// ```
+    /// use bowline_runtime::{Manager, ManagerError};
+    /// use kube::CustomResource;
+    /// use schemars::JsonSchema;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+    /// #[kube(group = "games.example.com", version = "v1", kind = "Game", namespaced)]
+    /// struct GameSpec {
+    ///     image: String,
+    /// }
+    ///
+    /// fn operator(manager: &Manager) -> Result<(), ManagerError> {
+    ///     manager.crd::<Game>();
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn crd<K: kube::CustomResourceExt>(&self) {
+        self.crd_definition(K::crd());
+    }
+
+    /// Declares a custom kind of this operator by its definition, for example one with several versions from
+    /// `kube::core::crd::merge_crds`. As [`crd`](Self::crd).
+    ///
+    /// Declaring the same definition again changes nothing. Two different definitions of one name are an error of
+    /// [`crds`](Self::crds) and [`run`](Self::run).
+    pub fn crd_definition(&self, definition: CustomResourceDefinition) {
+        self.inner.definitions.declare(definition);
+    }
+
+    /// The declared definitions, in the order of their declaration.
     ///
     /// # Errors
-    /// When the manager stops or has stopped; for a controller of a cluster that is not the manager's, or that runs already, or
-    /// in a stage where it does not belong.
+    /// [`ManagerError::CrdConflict`] if two different definitions of one name were declared.
+    pub fn crds(&self) -> Result<Vec<CustomResourceDefinition>, ManagerError> {
+        self.inner.definitions.all()
+    }
+
+    /// Adds a [`Runnable`], or a [`Controller`] of one of the manager's clusters. It starts with its stage, or at once
+    /// if that has started.
+    ///
+    /// # Errors
+    /// If the manager stops or has stopped, or if a controller belongs to another cluster, runs already, or has an
+    /// invalid stage.
     pub fn add(&self, runnable: impl Into<Runnable>) -> Result<(), ManagerError> {
         self.inner.add(runnable.into())
     }
 
-    /// The beginning of a further cluster, to be given options and then [added](Self::add_cluster). It counts where the
-    /// manager's own does; the clients of its controllers that need leadership are behind the manager's fence.
+    /// A builder for a further cluster; set its options and [add](Self::add_cluster) it. It uses the manager's metrics,
+    /// and the clients of its leader-only controllers use the manager's fence.
     ///
     /// # Errors
-    /// When the configuration names no server that can be talked to.
+    /// If the configuration does not name a usable server.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn connect(&self, connection: impl Into<Connection>) -> Result<ClusterBuilder, ManagerError> {
-        self.inner.connect(connection.into())
+    pub fn connect(&self, connection: impl Into<ConnectionConfig>) -> Result<ClusterBuilder, ManagerError> {
+        self.inner.connect(&connection.into())
     }
 
-    /// Adds a further cluster, which counts where the manager's own does: its informers start with those of the manager's own, and stop with them. Controllers of it may
-    /// be [added](Self::add), and those of others may [watch](crate::source::KindSource::in_cluster) what is on it.
+    /// Adds a further cluster with the manager's metrics: its informers start and stop with those of the manager's own
+    /// cluster. Its controllers can be [added](Self::add), and others can
+    /// [watch](crate::source::KindSource::in_cluster) its objects; [requests](crate::Request::cluster) contain its
+    /// name.
+    ///
+    /// An unreachable cluster delays only the controllers that watch it. Other starts and the election do not wait for
+    /// it, and the process gets [ready](Self::readiness) without it, unless such a controller is
+    /// [required](ControllerBuilder::required).
     ///
     /// ```no_run
     /// # fn example(manager: bowline_runtime::Manager, config: kube::Config) -> bowline_runtime::Result<()> {
@@ -136,7 +189,7 @@ impl Manager {
     /// ```
     ///
     /// # Errors
-    /// When the manager stops or has stopped, or has a cluster of that name; as [`ClusterBuilder::build`].
+    /// If the manager stops or has stopped, or has a cluster with that name; as [`ClusterBuilder::build`].
     pub fn add_cluster(
         &self,
         name: impl Into<String>,
@@ -151,136 +204,152 @@ impl Manager {
         &self.inner.cluster
     }
 
-    /// The client of its own cluster, for what is done on every replica: it is not fenced. Reconcilers have
-    /// [theirs](crate::Context::client).
+    /// All clusters: the manager's own, then [added](Self::add_cluster) ones.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<Cluster> {
+        self.inner.clusters()
+    }
+
+    /// The client of its own cluster for work on every replica; it is not fenced. Reconcilers use [their
+    /// own](crate::Context::client).
     #[must_use]
     pub fn client(&self) -> &Client {
         self.cluster().client()
     }
 
-    /// The client of its own cluster for what needs leadership: its writes pass only while this replica surely leads. The
-    /// same as [`client`](Self::client) where there is no election.
+    /// The client of its own cluster for leader-only work: its writes pass only while this replica surely leads.
+    /// Without an election it equals [`client`](Self::client).
     #[must_use]
     pub fn elected_client(&self) -> &Client {
         self.cluster().elected_client()
     }
 
-    /// Tells people about objects, in the name of a component.
+    /// A recorder that emits events in the name of a component.
     #[must_use]
     pub fn recorder(&self, component: &str) -> Recorder {
         self.cluster().recorder(component)
     }
 
-    /// What is counted.
+    /// The metrics registry.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         self.cluster().metrics()
     }
 
-    /// The clock of all that happens here.
+    /// The manager's clock.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         self.cluster().clock()
     }
 
-    /// The controllers that were added; none any more when it has stopped.
+    /// The added controllers; empty after the stop.
     #[must_use]
     pub fn controllers(&self) -> Vec<Controller> {
         self.inner.controllers()
     }
 
-    /// The candidate that stands for election, if there is one.
+    /// The candidate of the election, if there is one.
     #[must_use]
-    pub fn elector(&self) -> Option<&Elector> {
+    pub fn elector(&self) -> Option<&LeaderElector> {
         self.inner.elector.as_deref()
     }
 
-    /// The checks of liveness: whoever finds that the process is beyond help, and is to be started anew, adds one. With leader
-    /// election there is one of the lease.
+    /// The liveness checks. Add one that fails when the process must be restarted. With leader election there is one
+    /// for the lease.
     #[must_use]
-    pub fn liveness(&self) -> &Checks {
+    pub fn liveness(&self) -> &HealthChecks {
         &self.inner.servers.liveness
     }
 
-    /// The checks of readiness. There is one that the manager has started, and one for each controller, which fails with
-    /// the reason as long as the controller waits for what it watches. A replica that does not lead is ready.
+    /// The readiness checks. A replica that does not lead is ready.
+    ///
+    /// | check | passes when | counts for `/readyz` |
+    /// |---|---|---|
+    /// | `manager` | with a runnable of [`Stage::Webhook`]: that stage [serves](Runnable::serving_when); without: the informers of the manager's own cluster have listed, and controllers start | always |
+    /// | `controller-NAME` | the sources of the controller have synced; unsynced ones count only if the controller is [required](ControllerBuilder::required) | without webhooks |
+    /// | `controller-NAME-changes` | the controller handled all changes: no [predicate or handler failed](Controller::unhandled_changes) on every attempt | always |
+    /// | `sync` | the informers of all clusters, and the sources of all controllers, have synced, required or not | never: it is at `/readyz/sync` |
+    ///
+    /// So *serving* and *synced* are two states. If a kind is stored in another version, listing it needs this
+    /// process's conversion webhook, which is called only when the process is ready. So with a webhook, readiness does
+    /// not wait for a list.
     #[must_use]
-    pub fn readiness(&self) -> &Checks {
+    pub fn readiness(&self) -> &HealthChecks {
         &self.inner.servers.readiness
     }
 
-    /// Where metrics are served, while they are.
+    /// The address of the metrics server, while it runs.
     #[must_use]
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.inner.servers.metrics_address()
     }
 
-    /// Where probes are answered, while they are.
+    /// The address of the health server, while it runs.
     #[must_use]
     pub fn health_address(&self) -> Option<SocketAddr> {
         self.inner.servers.health_address()
     }
 
-    /// The page that shows what all of it is at, for who serves it elsewhere than the [metrics server](ManagerBuilder::debug)
-    /// does.
+    /// The debug page, to serve it elsewhere than on the [metrics server](ManagerBuilder::debug). The page itself does
+    /// not restrict access: serve it behind TLS with authentication, or on loopback and only to requests whose `Host`
+    /// is an IP address or `localhost`.
     #[must_use]
     pub fn debug_page(&self) -> DebugPage {
         self.inner.page()
     }
 
-    /// Where a webhook server is to listen, and with which certificate.
+    /// Address and certificate of a webhook server.
     #[must_use]
     pub fn webhook(&self) -> &WebhookOptions {
         &self.inner.webhook
     }
 
-    /// Starts everything, and returns when all has stopped. When the future is dropped before, everything is aborted.
+    /// Starts the manager, and returns when everything has stopped. Dropping the future aborts everything.
     ///
     /// # Errors
-    /// When something failed: the errors of all runnables, a lost lease ([`ManagerError::is_leadership_lost`]) among them, and
-    /// the names of those that did not end in time. When it was started before.
+    /// If it was started before, or if anything failed: contains the errors of all runnables, a lost lease
+    /// ([`ManagerError::is_leadership_lost`]) among them, and the names of those that did not end in time.
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub async fn start(&self) -> Result<(), ManagerError> {
+    pub async fn run(&self) -> Result<(), ManagerError> {
         lifecycle::run(&self.inner).await
     }
 
-    /// Tells it to stop gracefully; [`start`](Self::start) returns when that is done. One that was not started is over.
-    pub fn stop(&self) {
+    /// Requests a graceful stop; [`run`](Self::run) returns when it is complete. A manager that was not started ends at
+    /// once.
+    pub fn request_stop(&self) {
         self.inner.stop.cancel();
     }
 
-    /// Waits until this replica leads, or does what needs leadership because there is no election. For ever if it never
-    /// does.
-    pub async fn elected(&self) {
+    /// Waits until leader-only work may run: this replica leads, or there is no election. Never returns otherwise.
+    pub async fn wait_elected(&self) {
         self.inner.elected.cancelled().await;
     }
 
-    /// Waits until this replica leads, or needs not to, and all controllers that were added so far reconcile.
+    /// Waits until leader-only work may run, and the workers of all controllers added so far run.
     ///
     /// # Errors
-    /// When it stopped before, or a controller ended.
-    pub async fn ready(&self) -> Result<(), ManagerError> {
+    /// If the manager stopped before, or a controller ended.
+    pub async fn wait_ready(&self) -> Result<(), ManagerError> {
         self.inner.ready().await
     }
 }
 
-impl crate::controller::home::Sealed for Manager {}
+impl crate::controller::has_cluster::Sealed for Manager {}
 
-impl Home for Manager {
+impl HasCluster for Manager {
     fn cluster(&self) -> &Cluster {
         self.cluster()
     }
 }
 
 impl<K: 'static> ControllerBuilder<K, Manager> {
-    /// Puts the controller together and hands it to the manager, which runs it. For what a reconciler may be, see
-    /// [`build`](Self::build).
+    /// Builds the controller and adds it to the manager, which runs it. See [`build`](Self::build) for reconcilers.
     ///
     /// # Errors
     /// As [`build`](Self::build) and [`Manager::add`].
-    pub fn run<F>(self, reconciler: impl IntoReconciler<K, F>) -> Result<Controller, ManagerError> {
+    pub fn register<F>(self, reconciler: impl IntoReconciler<K, F>) -> Result<Controller, ManagerError> {
         let (controller, manager) = self.build_at(reconciler)?;
         manager.add(controller.clone())?;
         Ok(controller)

@@ -1,4 +1,4 @@
-//! A replica in the election: when it stands, what it does when it leads, and when it does not any more.
+//! A replica in the election: when it competes, and what it does when it gains and loses leadership.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,78 +10,83 @@ use futures::FutureExt as _;
 
 use super::lifecycle::Inner;
 use super::runnable::Stage;
-use crate::Error;
-use crate::controller::Controller;
-use crate::leader_election::Elector;
+use crate::controller::{Controller, UnsyncedSource};
+use crate::leader_election::LeaderElector;
+use crate::{Cluster, Error};
 
-/// How long a replica that is not warm yet leaves it to others to lead.
-const WARM_LIMIT: Duration = Duration::from_secs(30);
+/// Time for which a replica with unsynced caches leaves the lease to others.
+const WARM_UP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often it is looked whether it is.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which that is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Inner {
-    /// Stands for election beside everything else, until [`over`](Inner::over).
-    pub(super) fn run_for_office(self: &Arc<Self>, elector: &Arc<Elector>) {
+    /// Runs the election in the background, until [`over`](Inner::over).
+    pub(super) fn run_election(self: &Arc<Self>, elector: &Arc<LeaderElector>) {
         let (inner, elector) = (self.clone(), elector.clone());
         self.scope.spawn("candidate", async move {
-            let stood = AssertUnwindSafe(inner.stand(&elector)).catch_unwind().await;
+            let stood = AssertUnwindSafe(inner.compete(&elector)).catch_unwind().await;
             if let Err(panic) = stood {
-                inner.lose(&elector, Error::message(format!("it panicked: {}", panic_message(&*panic))));
+                inner.leadership_lost(
+                    &elector,
+                    Error::message(format!("it panicked: {}", panic_message(&*panic))),
+                );
             }
-            inner.left_office.cancel();
+            inner.candidate_ended.cancel();
         });
     }
 
-    /// Stands for election, leads, and gives the lease up when all is over.
-    async fn stand(&self, elector: &Elector) {
-        self.warmed().await;
-        // Who is about to end does not begin to lead.
+    /// Competes, leads, and releases the lease at the end.
+    async fn compete(&self, elector: &LeaderElector) {
+        self.wait_warm().await;
+        // A manager that stops does not start to lead.
         let Some(leadership) = elector.acquire_unless(self.stop.cancelled()).await else { return };
         self.elected.cancel();
         let lost = tokio::select! {
             biased;
             () = self.over.cancelled() => {
-                if self.acts.load(Ordering::Relaxed) {
-                    // The next one is to wait until the lease has run out.
-                    tracing::warn!("something that needs leadership has not ended: the lease is kept until it runs out");
+                if self.is_leader_work_left.load(Ordering::Relaxed) {
+                    // The next leader must wait until the lease has expired.
+                    tracing::warn!("leader-only work still running; lease left to expire");
                     return leadership.abandon();
                 }
                 return leadership.release().await;
             }
-            lost = leadership.hold() => lost,
+            lost = leadership.renew_until_lost() => lost,
         };
-        self.lose(elector, lost.into());
+        self.leadership_lost(elector, lost.into());
     }
 
-    /// This replica does not lead any more: others may act already.
-    fn lose(&self, elector: &Elector, error: Error) {
+    /// Stops leader-only work at once, because another replica may lead already, and then the manager.
+    fn leadership_lost(&self, elector: &LeaderElector, error: Error) {
         elector.fence().close();
         self.groups.of(Stage::Elected).now().cancel();
-        self.fail("leader election", error);
+        tracing::error!(%error, "leadership lost; manager stops");
+        self.stop_after("leader election", error);
     }
 
-    /// Until controllers have seen what there is, so that whoever takes over is ready to act; but not for those that cannot,
-    /// and not for long.
-    async fn warmed(&self) {
+    /// Waits until the caches of controllers have synced, so that a new leader can start at once. Does not wait for
+    /// controllers that cannot sync, for further clusters, or for long.
+    async fn wait_warm(&self) {
         let warm = async {
-            while self.controllers().iter().any(warms) {
-                self.cluster.clock().sleep(LOOK).await;
+            while self.controllers().iter().any(|controller| is_warming(controller, &self.cluster)) {
+                self.cluster.clock().sleep(CHECK_INTERVAL).await;
             }
         };
         tokio::select! {
             biased;
             () = self.stop.cancelled() => {}
-            _is_warm = self.cluster.clock().timeout(WARM_LIMIT, warm) => {}
+            _is_warm = self.cluster.clock().timeout(WARM_UP_TIMEOUT, warm) => {}
         }
     }
 }
 
-/// Whether a controller is about to see what there is.
-fn warms(controller: &Controller) -> bool {
+/// Whether a controller is about to sync caches of the manager's own cluster.
+fn is_warming(controller: &Controller, own: &Cluster) -> bool {
     if !controller.needs_leadership() || !controller.warms_up() || controller.is_warm() {
         return false;
     }
     let waiting = controller.waiting_for();
-    waiting.is_empty() || waiting.iter().any(|waiting| !waiting.is_denied())
+    let is_due = |waiting: &UnsyncedSource| !waiting.is_denied() && waiting.cluster() == own.name();
+    waiting.is_empty() || waiting.iter().any(is_due)
 }

@@ -1,21 +1,20 @@
-//! The ways to one API server that a manager needs.
+//! The connections of a manager to one API server.
 
 use bowline_clock::Clock;
 use kube::Config;
 
 use crate::Metrics;
 use crate::leader_election::Fence;
-use crate::transport::{Route, Transport, TransportError, TransportOptions};
+use crate::transport::{RequestService, Transport, TransportError, TransportOptions};
 
-/// How a manager comes to its API server: from a [`Config`], by transports of its own, or through a client that is there
-/// already.
+/// The connection of a manager to its API server: a [`Config`], for transports of the manager's own, or an existing client.
 ///
-/// From a configuration it has three ways: a client for informers and events, one behind the fence for controllers that need
-/// leadership, and one for the lease alone, so that nothing else holds up its renewal. A client that is there already, of
-/// an embedded server for example, plays all three parts; its fence guarantees
-/// [somewhat less](Fence#what-it-guarantees).
+/// From a configuration, the manager makes three clients: one for informers and events, one behind the fence for controllers
+/// that need leadership, and one for the lease alone, so that nothing else delays its renewal. An existing client, for example
+/// of an embedded server, serves all three purposes; its fence guarantees [less](Fence#what-it-guarantees).
+/// [`ManagerBuilder::lease_connection`](crate::ManagerBuilder::lease_connection) gives the lease another connection.
 #[derive(Clone, Debug)]
-pub struct Connection(Way);
+pub struct ConnectionConfig(Way);
 
 #[derive(Clone)]
 enum Way {
@@ -23,10 +22,9 @@ enum Way {
     Given(kube::Client),
 }
 
-/// The ways, made.
+/// The built services.
 pub(super) struct Ways {
-    pub(super) route: Route,
-    pub(super) lease: kube::Client,
+    pub(super) route: RequestService,
     way: Made,
 }
 
@@ -35,32 +33,51 @@ enum Made {
     Given(kube::Client),
 }
 
-impl Connection {
-    /// To the server that a configuration names, with options for its requests. Where they are counted is the manager's to say.
+impl ConnectionConfig {
+    /// Connects to the server of a configuration, with options for its requests. The manager sets their metrics.
     #[must_use]
     pub fn with_options(config: Config, options: TransportOptions) -> Self {
         Self(Way::Configured(Box::new(config), Some(Box::new(options))))
     }
 
-    pub(super) fn make(self, clock: &Clock, metrics: &Metrics) -> Result<Ways, TransportError> {
-        match self.0 {
+    pub(super) fn make(&self, clock: &Clock, metrics: &Metrics) -> Result<Ways, TransportError> {
+        Ok(match &self.0 {
             Way::Configured(config, options) => {
-                let options = options.map_or_else(|| TransportOptions::new(clock), |options| *options);
-                let options = options.metrics(metrics);
-                let transport = Transport::new(&config, &options)?;
-                let lease = Transport::new(&config, &options)?.client();
-                Ok(Ways { route: (&transport).into(), lease, way: Made::Transport(transport) })
+                let transport = transport(config, options.as_deref(), clock, metrics)?;
+                Ways { route: (&transport).into(), way: Made::Transport(transport) }
             }
-            Way::Given(kube) => {
-                Ok(Ways { route: kube.clone().into(), lease: kube.clone(), way: Made::Given(kube) })
+            Way::Given(kube) => Ways { route: kube.clone().into(), way: Made::Given(kube.clone()) },
+        })
+    }
+
+    /// A client for the lease alone: from a configuration, with connections that it shares with no other client.
+    pub(super) fn make_lease(
+        &self,
+        clock: &Clock,
+        metrics: &Metrics,
+    ) -> Result<kube::Client, TransportError> {
+        Ok(match &self.0 {
+            Way::Configured(config, options) => {
+                transport(config, options.as_deref(), clock, metrics)?.client()
             }
-        }
+            Way::Given(kube) => kube.clone(),
+        })
     }
 }
 
+fn transport(
+    config: &Config,
+    options: Option<&TransportOptions>,
+    clock: &Clock,
+    metrics: &Metrics,
+) -> Result<Transport, TransportError> {
+    let options = options.map_or_else(|| TransportOptions::new(clock), Clone::clone);
+    Transport::new(config, &options.metrics(metrics))
+}
+
 impl Ways {
-    /// The way of a client whose writes pass only while the fence is open.
-    pub(super) fn fenced(&self, fence: &Fence) -> Route {
+    /// The service of a client whose writes pass only while the fence is open.
+    pub(super) fn fenced(&self, fence: &Fence) -> RequestService {
         match &self.way {
             Made::Transport(transport) => transport.fenced_route(fence),
             Made::Given(kube) => fence.client(kube.clone()).into(),
@@ -68,13 +85,13 @@ impl Ways {
     }
 }
 
-impl From<Config> for Connection {
+impl From<Config> for ConnectionConfig {
     fn from(config: Config) -> Self {
         Self(Way::Configured(Box::new(config), None))
     }
 }
 
-impl From<kube::Client> for Connection {
+impl From<kube::Client> for ConnectionConfig {
     fn from(kube: kube::Client) -> Self {
         Self(Way::Given(kube))
     }
@@ -82,7 +99,7 @@ impl From<kube::Client> for Connection {
 
 impl std::fmt::Debug for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A configuration has credentials in it.
+        // A configuration contains credentials.
         match self {
             Self::Configured(config, _) => f.debug_tuple("Configured").field(&config.cluster_url).finish(),
             Self::Given(_) => f.debug_tuple("Given").finish_non_exhaustive(),

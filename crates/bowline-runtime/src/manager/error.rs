@@ -1,57 +1,66 @@
-//! Why a manager cannot be made, or how it ended.
+//! Errors of a manager.
 
 use std::fmt;
 
 use super::runnable::Stage;
 use crate::controller::{BuildError, ControllerError};
-use crate::leader_election::{ElectionError, Lost};
+use crate::leader_election::{ElectionError, LeadershipLost};
+use crate::server::ServerError;
 use crate::transport::TransportError;
 use crate::{ClusterError, Error};
 
-/// Why a manager cannot be made, takes something no more, or did not end well.
+/// A manager cannot be built, cannot accept a runnable, or failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManagerError {
-    /// There is no way to the API server.
-    #[error("cannot make a client for the API server: {0}")]
+    /// No client for the API server can be built.
+    #[error("cannot build a client for the API server: {0}")]
     Transport(#[from] TransportError),
-    /// Its own cluster cannot be made.
+    /// Its own cluster cannot be built.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// Its leader election makes no sense.
+    /// The options of its leader election are invalid.
     #[error(transparent)]
     Election(#[from] ElectionError),
-    /// A controller cannot be put together.
+    /// A controller cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// A controller ended.
+    /// A controller failed.
     #[error(transparent)]
     Controller(#[from] ControllerError),
+    /// A server cannot be started.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// Its controllers would have no worker.
+    #[error(
+        "a manager with a concurrency of 0 would never reconcile: give `concurrency` at least 1, or leave it out for 1"
+    )]
+    ZeroConcurrency,
     /// It was started before.
-    #[error("the manager was started before: make another one")]
+    #[error("the manager was already started: build a new one")]
     AlreadyStarted,
-    /// It takes nothing any more.
-    #[error("{what} cannot be added: the manager stops, or has stopped")]
+    /// It accepts no more runnables.
+    #[error("{what} cannot be added: the manager is stopping or has stopped")]
     Stopping {
-        /// What was to be added.
+        /// The rejected runnable or cluster.
         what: String,
     },
     /// It stopped before it was ready.
     #[error("the manager stopped before it was ready")]
     Stopped,
-    /// A controller of another cluster.
+    /// The controller belongs to another cluster.
     #[error(
-        "the controller {controller:?} belongs to a cluster that is not this manager's: build it with `manager.controller`, or \
+        "the controller {controller:?} does not belong to a cluster of this manager: build it with `manager.controller`, or \
          add its cluster first with `add_cluster`"
     )]
     ForeignCluster {
         /// The name of the controller.
         controller: String,
     },
-    /// A controller in a stage where it does not belong.
+    /// The controller has a stage that does not fit it.
     #[error(
-        "the controller {controller:?} cannot run in the stage {stage:?}: say with `needs_leadership` when it is built whether it \
-         runs on the leader only"
+        "the controller {controller:?} cannot run in the stage {stage:?}: set with `needs_leadership` whether it runs on the \
+         leader only"
     )]
     WrongStage {
         /// The name of the controller.
@@ -59,18 +68,27 @@ pub enum ManagerError {
         /// The stage.
         stage: Stage,
     },
-    /// There is another cluster of that name.
-    #[error("the manager has a cluster {name:?} already")]
+    /// The manager has another cluster with that name.
+    #[error("the manager already has a cluster {name:?}: choose another name")]
     ClusterTaken {
         /// The name.
         name: String,
     },
-    /// Something failed, or did not end in time.
+    /// Two different definitions of one custom kind were declared.
+    #[error(
+        "the CRD {name} is declared twice with different content: merge its versions with `merge_crds`, and declare the result \
+         with `crd_definition`"
+    )]
+    CrdConflict {
+        /// The name, `PLURAL.GROUP`.
+        name: String,
+    },
+    /// Runnables failed, or did not end in time.
     #[error("{}", Ended { failures, left_behind })]
     Ended {
-        /// What failed, in the order in which it did.
+        /// The failures in order of their occurrence.
         failures: Vec<Failure>,
-        /// What did not end in time, and was aborted: names of runnables. What blocks its thread may still run.
+        /// Names of runnables that did not end in time, and were aborted. One that blocks its thread may still run.
         left_behind: Vec<String>,
     },
 }
@@ -81,17 +99,17 @@ pub enum ManagerError {
 pub struct Failure {
     /// Its name.
     pub runnable: String,
-    /// Why.
+    /// The error.
     pub error: Error,
 }
 
 impl ManagerError {
-    /// Whether the lease was lost: another replica acts, or is about to.
+    /// Whether the lease was lost: another replica leads, or soon will.
     #[must_use]
     pub fn is_leadership_lost(&self) -> bool {
         match self {
             Self::Ended { failures, .. } => {
-                failures.iter().any(|failure| failure.error.find::<Lost>().is_some())
+                failures.iter().any(|failure| failure.error.find::<LeadershipLost>().is_some())
             }
             _ => false,
         }

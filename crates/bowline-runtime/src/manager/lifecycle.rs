@@ -1,7 +1,6 @@
-//! From start to stop: what begins when, what ends when, and what went wrong meanwhile.
+//! The life of a manager: start, run, and the failures in between.
 
 use std::any::Any;
-use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,94 +9,107 @@ use std::time::Duration;
 use bowline_cache::{InformerCache, NotSynced};
 use bowline_clock::{Clock, Instant, Scope, Spawner, panic_message};
 use futures::FutureExt as _;
-use futures::future::join_all;
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::builder::WebhookOptions;
-use super::connection::Connection;
+use super::connection::ConnectionConfig;
+use super::definitions::Definitions;
 use super::error::{Failure, ManagerError};
-use super::runnable::{Runnable, Stage};
+use super::runnable::{Runnable, Service, Stage};
 use super::servers::{Served, Servers};
-use super::stages::{Door, Groups};
-use super::stopping::AbortOnDrop;
-use crate::controller::{Controller, Duty};
-use crate::leader_election::Elector;
+use super::shutdown::AbortOnDrop;
+use super::stages::{RunnableGroups, StartPhase};
+use crate::controller::{Controller, RunControl};
+use crate::leader_election::LeaderElector;
 use crate::server::ServerError;
-use crate::{Cluster, ClusterBuilder, Error, Signals};
+use crate::{Cluster, ClusterBuilder, Error, ReconcileHistory, Signals};
 
-/// How often it is looked whether informers keep others waiting that are denied what they want.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which to check for informers that are denied access.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// After so long, what informers wait for is logged.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time after which unsynced informers are logged.
+const SYNC_WARNING_DELAY: Duration = Duration::from_secs(10);
 
-/// And again after so long each time.
-const REMINDER: Duration = Duration::from_mins(1);
+/// Interval at which they are logged again.
+const SYNC_WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
-/// How long everything else waits for some informers while others list.
-const SYNC_LIMIT: Duration = Duration::from_mins(2);
+/// Maximum time for which everything else waits for some informers while others list.
+const SYNC_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What a manager is called among its clusters.
-const OWN: &str = "manager";
+/// Default name of a manager's own cluster.
+pub(super) const DEFAULT_CLUSTER_NAME: &str = "manager";
 
-/// What a manager is.
+/// The shared state of a manager.
 pub(super) struct Inner {
     pub(super) cluster: Cluster,
-    pub(super) elector: Option<Arc<Elector>>,
-    pub(super) concurrency: Option<NonZeroUsize>,
+    /// History that all clusters share, if they do.
+    history: Option<ReconcileHistory>,
+    pub(super) elector: Option<Arc<LeaderElector>>,
+    pub(super) concurrency: Option<usize>,
     pub(super) webhook: WebhookOptions,
-    /// Cancelled when all is to end.
+    pub(super) definitions: Definitions,
+    /// Cancelled to stop the manager.
     pub(super) stop: CancellationToken,
-    /// Cancelled when what needs leadership may run.
+    /// Cancelled when leader-only work may run.
     pub(super) elected: CancellationToken,
     pub(super) servers: Servers,
     pub(super) graceful_shutdown: Duration,
-    pub(super) groups: Groups,
-    /// Cancelled when nothing acts any more that may need the lease.
+    pub(super) groups: RunnableGroups,
+    /// Cancelled when no more work needs the lease.
     pub(super) over: CancellationToken,
-    /// Whether something may still act that needed it.
-    pub(super) acts: AtomicBool,
+    /// Whether leader-only work may still run.
+    pub(super) is_leader_work_left: AtomicBool,
     /// Cancelled when the candidate has ended.
-    pub(super) left_office: CancellationToken,
+    pub(super) candidate_ended: CancellationToken,
     state: Mutex<State>,
-    /// After the rest: tasks end when everything else is gone.
+    /// Dropped late: tasks end after everything else.
     pub(super) scope: Scope,
-    /// Last: the scope that all of it is in may be among it.
+    /// Dropped last: it may contain the scope of everything.
     _kept: Vec<Kept>,
 }
 
-/// What a manager is made of.
+/// The parts of a manager.
 pub(super) struct Parts {
     pub(super) spawner: Spawner,
     pub(super) scope: Scope,
     pub(super) cluster: Cluster,
-    pub(super) elector: Option<Elector>,
+    pub(super) history: Option<ReconcileHistory>,
+    pub(super) elector: Option<LeaderElector>,
     pub(super) graceful_shutdown: Duration,
-    pub(super) concurrency: Option<NonZeroUsize>,
+    pub(super) concurrency: Option<usize>,
     pub(super) webhook: WebhookOptions,
     pub(super) signals: Option<Signals>,
     pub(super) served: Served,
     pub(super) kept: Vec<Kept>,
+    pub(super) definitions: Definitions,
+    pub(super) stopped_hooks: Vec<StoppedHook>,
 }
 
-/// Something that lives as long as the manager.
+/// A value that lives as long as the manager.
 pub(super) type Kept = Box<dyn Any + Send + Sync>;
+
+/// A function that is called after the manager has stopped.
+pub(super) type StoppedHook = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
 
 pub(super) struct State {
     pub(super) phase: Phase,
-    /// When it was started.
+    /// Time of the start.
     pub(super) began: Instant,
-    /// The last one that is open.
-    pub(super) open: Option<Door>,
-    /// What waits for its door.
+    /// The last started phase.
+    pub(super) open: Option<StartPhase>,
+    /// Runnables whose phase has not started.
     pub(super) waiting: Vec<Runnable>,
     pub(super) clusters: Vec<(String, Cluster)>,
-    controllers: Vec<Managed>,
+    pub(super) controllers: Vec<Managed>,
+    /// The runnables of the webhook stage, including ended ones.
+    pub(super) webhooks: Vec<(String, Service)>,
     pub(super) failures: Vec<Failure>,
-    /// What controllers could not end.
+    /// Workers that controllers could not end.
     pub(super) left_behind: Vec<String>,
     served: Served,
+    stopped_hooks: Vec<StoppedHook>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,11 +119,12 @@ pub(super) enum Phase {
     Stopping,
 }
 
-/// A controller, and whether it has begun.
+/// A controller, its phase, and whether it has started.
 #[derive(Clone)]
-struct Managed {
-    controller: Controller,
-    begun: CancellationToken,
+pub(super) struct Managed {
+    pub(super) controller: Controller,
+    pub(super) phase: StartPhase,
+    pub(super) begun: CancellationToken,
 }
 
 /// Runs a manager, from start to stop.
@@ -125,53 +138,65 @@ pub(super) async fn run(inner: &Arc<Inner>) -> Result<(), ManagerError> {
     }
     let ended = inner.shut_down().await;
     drop(abort);
+    let hooks = std::mem::take(&mut inner.state().stopped_hooks);
+    for hook in hooks {
+        // The call of a hook is foreign code, too.
+        if let Err(panic) = AssertUnwindSafe(async { hook().await }).catch_unwind().await {
+            tracing::error!(hook = "on_stopped", panic = panic_message(&*panic), "manager hook panicked");
+        }
+    }
     ended
 }
 
-/// The first signal stops, the second ends the process.
-async fn heed(mut signals: Signals, stop: CancellationToken) {
+/// The first signal stops the manager, the second one ends the process.
+async fn handle_signals(mut signals: Signals, stop: CancellationToken) {
     signals.wait().await;
-    tracing::info!("a signal came: stopping; another one ends the process at once");
+    tracing::info!("signal received; stopping. A second signal ends the process at once");
     stop.cancel();
     signals.wait().await;
-    tracing::error!("a second signal came: the process ends at once");
+    tracing::error!("second signal received; the process ends at once");
     std::process::exit(1);
 }
 
 impl Inner {
     pub(super) fn new(parts: Parts) -> Arc<Self> {
-        let groups = Groups::new(&parts.scope.spawner());
+        let groups = RunnableGroups::new(&parts.scope.spawner());
+        let own = parts.cluster.name().map_or_else(|| DEFAULT_CLUSTER_NAME.to_owned(), ToString::to_string);
         let state = State {
             phase: Phase::New,
             began: parts.cluster.clock().now(),
             open: None,
             waiting: Vec::new(),
-            clusters: vec![(OWN.to_owned(), parts.cluster.clone())],
+            clusters: vec![(own, parts.cluster.clone())],
             controllers: Vec::new(),
+            webhooks: Vec::new(),
             failures: Vec::new(),
             left_behind: Vec::new(),
             served: parts.served,
+            stopped_hooks: parts.stopped_hooks,
         };
-        // Whoever ends the scope that all of it is in stops the manager.
+        // The end of the surrounding scope stops the manager.
         let stop = parts.scope.cancellation().child_token();
         if let Some(signals) = parts.signals {
-            // Before it is started, and after it has ended, too.
-            parts.spawner.spawn("signals", heed(signals, stop.clone()));
+            // Also before the start, and after the end.
+            parts.spawner.spawn("signals", handle_signals(signals, stop.clone()));
         }
         let elector = parts.elector.map(Arc::new);
         Arc::new_cyclic(|manager| Self {
             cluster: parts.cluster,
-            servers: Servers::new(manager.clone(), elector.as_ref()),
+            history: parts.history,
+            servers: Servers::new(manager, elector.as_ref()),
             elector,
             concurrency: parts.concurrency,
             webhook: parts.webhook,
+            definitions: parts.definitions,
             stop,
             elected: CancellationToken::new(),
             graceful_shutdown: parts.graceful_shutdown,
             groups,
             over: CancellationToken::new(),
-            acts: AtomicBool::new(false),
-            left_office: CancellationToken::new(),
+            is_leader_work_left: AtomicBool::new(false),
+            candidate_ended: CancellationToken::new(),
             state: Mutex::new(state),
             scope: parts.scope,
             _kept: parts.kept,
@@ -191,11 +216,15 @@ impl Inner {
                 return Err(ManagerError::WrongStage { controller, stage });
             }
             controller.adopt()?;
-            self.servers.check_controller(Some(cluster.as_str()).filter(|name| *name != OWN), controller);
-            let begun = runnable.begun().clone();
-            state.controllers.push(Managed { controller: controller.clone(), begun });
+            let further = (!controller.cluster().is_same(&self.cluster)).then_some(cluster.as_str());
+            self.servers.check_controller(Arc::downgrade(self), &self.cluster, further, controller);
+            let (phase, begun) = (runnable.phase(), runnable.service().begun().clone());
+            state.controllers.push(Managed { controller: controller.clone(), phase, begun });
         }
-        if state.open.is_some_and(|open| runnable.door() <= open) {
+        if runnable.stage() == Stage::Webhook {
+            state.webhooks.push((runnable.name().to_owned(), runnable.service().clone()));
+        }
+        if state.open.is_some_and(|open| runnable.phase() <= open) {
             self.launch(runnable);
         } else {
             state.waiting.push(runnable);
@@ -215,17 +244,21 @@ impl Inner {
             }
             _ => builder,
         };
-        // All that is counted goes to one place.
-        let cluster = builder.metrics(self.cluster.metrics().clone()).build()?;
+        let builder = match &self.history {
+            Some(history) => builder.history(history.clone()),
+            None => builder,
+        };
+        // All metrics go to one registry.
+        let cluster = builder.named(name.as_str()).metrics(self.cluster.metrics().clone()).build()?;
         state.clusters.push((name, cluster.clone()));
-        if state.open >= Some(Door::Cache) {
+        if state.open >= Some(StartPhase::Cache) {
             cluster.start();
         }
         Ok(cluster)
     }
 
-    /// The beginning of a further cluster.
-    pub(super) fn connect(&self, connection: Connection) -> Result<ClusterBuilder, ManagerError> {
+    /// A builder for a further cluster.
+    pub(super) fn connect(&self, connection: &ConnectionConfig) -> Result<ClusterBuilder, ManagerError> {
         let metrics = self.cluster.metrics();
         let ways = connection.make(self.clock(), metrics)?;
         let builder = Cluster::builder(&self.scope.spawner(), ways.route.clone());
@@ -240,14 +273,14 @@ impl Inner {
         self.state().controllers.iter().map(|managed| managed.controller.clone()).collect()
     }
 
-    /// Until all controllers reconcile.
+    /// Waits until the workers of all controllers run.
     pub(super) async fn ready(&self) -> Result<(), ManagerError> {
         let all = async {
             self.elected.cancelled().await;
             let controllers = self.state().controllers.clone();
             for managed in controllers {
                 managed.begun.cancelled().await;
-                managed.controller.ready().await?;
+                managed.controller.wait_ready().await?;
             }
             Ok(())
         };
@@ -266,38 +299,45 @@ impl Inner {
         self.state().clusters.iter().map(|(_, cluster)| cluster.clone()).collect()
     }
 
-    /// From here on it runs.
+    /// Marks the manager as started.
     fn begin(&self) -> Result<(), ManagerError> {
         let mut state = self.state();
         if state.phase != Phase::New {
             return Err(ManagerError::AlreadyStarted);
         }
+        // Two definitions of one name are a bug in the program, also if they are not installed.
+        self.definitions.all()?;
         state.phase = Phase::Running;
         state.began = self.clock().now();
         Ok(())
     }
 
-    /// Opens one door after the other.
+    /// Starts the phases in order.
     async fn start_up(self: &Arc<Self>) {
-        self.open(Door::Server);
+        self.open(StartPhase::Server);
         if let Err(error) = self.serve().await {
             self.fail("servers", error.into());
             return;
         }
-        self.open(Door::Webhook);
-        self.open(Door::Cache);
+        if let Err(error) = self.definitions.install_on(&self.cluster).await {
+            self.fail("CRDs", error.into());
+            return;
+        }
+        self.open(StartPhase::Webhook);
+        self.open(StartPhase::Cache);
         for cluster in self.clusters() {
             cluster.start();
         }
-        join_all(self.clusters().iter().map(|cluster| self.listed(cluster.cache()))).await;
-        self.open(Door::Other);
-        self.open(Door::Warm);
+        // Only controllers that watch further clusters wait for them.
+        self.listed(self.cluster.cache()).await;
+        self.open(StartPhase::EveryReplica);
+        self.open(StartPhase::Warm);
         match &self.elector {
-            Some(elector) => self.run_for_office(elector),
+            Some(elector) => self.run_election(elector),
             None => self.elected.cancel(),
         }
         self.elected.cancelled().await;
-        self.open(Door::Elected);
+        self.open(StartPhase::Elected);
     }
 
     /// Starts the servers.
@@ -311,36 +351,37 @@ impl Inner {
         Ok(())
     }
 
-    /// Until informers have listed what there is. Those that are denied it wait on their own, and those that fail for long,
-    /// if others do not.
+    /// Waits until informers have listed. Does not wait for those that are denied access, nor for those that fail for
+    /// long while others succeed.
     async fn listed(&self, cache: &InformerCache) {
-        let (mut waited, mut patience) = (Duration::ZERO, PATIENCE);
-        while let Err(error) = cache.wait_for_sync(LOOK).await {
+        let (mut waited, mut warn_after) = (Duration::ZERO, SYNC_WARNING_DELAY);
+        while let Err(error) = cache.wait_for_sync(CHECK_INTERVAL).await {
             let missing = error.missing();
             let is_denied = missing.iter().all(|missing| missing.is_denied);
             let others_listed = cache.stats().iter().any(|(_, stats)| stats.lists > 0);
-            if is_denied || (waited >= SYNC_LIMIT && others_listed) {
+            if is_denied || (waited >= SYNC_TIMEOUT && others_listed) {
                 if !missing.is_empty() {
-                    tracing::warn!(missing = %list(missing), "some informers cannot list: everything else starts without them");
+                    tracing::warn!(missing = %list(missing), "informers cannot list; starting without them");
                 }
                 return;
             }
-            waited += LOOK;
-            if waited >= patience {
-                tracing::warn!(missing = %list(missing), "nothing else starts before informers have listed");
-                patience += REMINDER;
+            waited += CHECK_INTERVAL;
+            if waited >= warn_after {
+                tracing::warn!(missing = %list(missing), "still waiting for informers to list");
+                warn_after += SYNC_WARNING_INTERVAL;
             }
         }
     }
 
-    /// Lets everything in that waits for this door.
-    fn open(self: &Arc<Self>, door: Door) {
+    /// Starts everything that waits for this phase.
+    fn open(self: &Arc<Self>, phase: StartPhase) {
         let mut state = self.state();
         if state.phase != Phase::Running {
             return;
         }
-        state.open = Some(door);
-        let (ready, waiting) = std::mem::take(&mut state.waiting).into_iter().partition(|r| r.door() <= door);
+        state.open = Some(phase);
+        let (ready, waiting) =
+            std::mem::take(&mut state.waiting).into_iter().partition(|r| r.phase() <= phase);
         state.waiting = waiting;
         let ready: Vec<Runnable> = ready;
         for runnable in ready {
@@ -354,7 +395,7 @@ impl Inner {
             Stage::Elected => self.elected.clone(),
             _ => fired(),
         };
-        let duty = Duty { go, stop: group.stop(), now: group.now().clone() };
+        let duty = RunControl { may_reconcile: go, stop: group.stop(), abort: group.now().clone() };
         let name = runnable.name().to_owned();
         let task = name.clone();
         let inner = Arc::downgrade(self);
@@ -374,35 +415,41 @@ impl Inner {
                     }
                 }
                 (Err(error), Some(inner)) => inner.fail(&name, error),
-                (Err(error), None) => tracing::error!(runnable = name, %error, "a runnable failed"),
+                (Err(error), None) => tracing::error!(runnable = name, %error, "runnable failed"),
             }
         };
         group.run(&task, run.instrument(self.cluster.span().clone()));
     }
 
-    /// Something failed: all is to end.
+    /// A runnable failed: logs it and stops the manager.
     pub(super) fn fail(&self, runnable: &str, error: Error) {
-        tracing::error!(runnable, %error, "a runnable failed: the manager stops");
+        tracing::error!(runnable, %error, "runnable failed; manager stops");
+        self.stop_after(runnable, error);
+    }
+
+    /// Stops the manager, whose `run` then returns this error.
+    pub(super) fn stop_after(&self, runnable: &str, error: Error) {
         self.state().failures.push(Failure { runnable: runnable.to_owned(), error });
         self.stop.cancel();
     }
 
-    /// Lets go of what may hold this manager itself.
-    pub(super) fn let_go(&self) {
-        let (waiting, controllers) = {
+    /// Drops values that may hold this manager itself.
+    pub(super) fn drop_contents(&self) {
+        let held = {
             let mut state = self.state();
-            (std::mem::take(&mut state.waiting), std::mem::take(&mut state.controllers))
+            let State { waiting, controllers, webhooks, .. } = &mut *state;
+            (std::mem::take(waiting), std::mem::take(controllers), std::mem::take(webhooks))
         };
         self.servers.forget();
-        drop((waiting, controllers));
+        drop(held);
     }
 
-    /// Whether it came as far as to stand for election.
-    pub(super) fn has_stood(&self) -> bool {
-        self.state().open >= Some(Door::Warm)
+    /// Whether it has joined the election.
+    pub(super) fn has_joined_election(&self) -> bool {
+        self.state().open >= Some(StartPhase::Warm)
     }
 
-    /// The state, if something can still be added.
+    /// The state, if it still accepts runnables.
     fn accepting(&self, what: impl FnOnce() -> String) -> Result<MutexGuard<'_, State>, ManagerError> {
         let state = self.state();
         if state.phase == Phase::Stopping || self.stop.is_cancelled() {
@@ -421,7 +468,7 @@ fn list(missing: &[NotSynced]) -> String {
     missing.join("; ")
 }
 
-/// A token that says yes already.
+/// A cancelled token.
 fn fired() -> CancellationToken {
     let token = CancellationToken::new();
     token.cancel();

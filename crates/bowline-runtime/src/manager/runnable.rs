@@ -1,43 +1,46 @@
-//! One thing that a manager runs.
+//! A part of an operator that a manager runs.
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use super::stages::Door;
-use crate::controller::{Controller, Duty};
+use super::stages::StartPhase;
+use crate::controller::{Controller, RunControl};
 use crate::{BoxError, Error};
 
-/// When something runs, in the order in which a manager starts.
+/// The stage in which a runnable starts, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Servers that tell about the process: first up, last down.
+    /// Servers for metrics and health: started first, stopped last.
     Server,
-    /// Webhook servers. Before informers: a list may need a conversion webhook to be answered.
+    /// Webhook servers. They start before informers, since a list may need a conversion webhook. With a runnable in
+    /// this stage, the process is [ready](crate::Manager::readiness) when all of them [serve](Runnable::serving_when),
+    /// and does not wait for sync.
     Webhook,
-    /// What others read from. The informers of the manager's clusters are started here.
+    /// Caches. The informers of the manager's clusters start here.
     Cache,
-    /// What runs on every replica.
-    Other,
-    /// What runs on the leader only; on the only replica there is, if there is no election.
+    /// Work on every replica.
+    EveryReplica,
+    /// Leader-only work. Without an election it runs in every process.
     Elected,
 }
 
 impl Stage {
-    /// All, in the order in which they start.
-    pub(super) const ALL: [Self; 5] = [Self::Server, Self::Webhook, Self::Cache, Self::Other, Self::Elected];
+    /// All stages, in start order.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Server, Self::Webhook, Self::Cache, Self::EveryReplica, Self::Elected];
 }
 
-/// One thing that a [`Manager`](crate::Manager) runs: a name, when it runs, and a function.
+/// A part of an operator that a [`Manager`](crate::Manager) runs: a name, a stage, and a function.
 ///
-/// The function is called once, when its stage starts, with a token that is cancelled when it is to end. It may end by itself
-/// whenever it likes; an error or a panic stops the manager.
+/// The function is called once, when its stage starts, with a token that is cancelled when it should end. It may end by
+/// itself at any time; an error or a panic stops the manager.
 ///
-/// What it writes when it needs leadership belongs behind the fence:
-/// [`Manager::elected_client`](crate::Manager::elected_client).
+/// Leader-only work writes through the fence: [`Manager::elected_client`](crate::Manager::elected_client).
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,8 +61,30 @@ pub struct Runnable {
     name: String,
     stage: Stage,
     work: Work,
-    /// Cancelled as soon as it can be asked how it is.
+    service: Service,
+}
+
+/// The state of a runnable, shared with status reports.
+#[derive(Clone, Default)]
+pub(super) struct Service {
+    /// Cancelled when its function has been called.
     begun: CancellationToken,
+    /// Cancelled when it has ended.
+    ended: CancellationToken,
+    /// Its own report, if it has one.
+    is_serving: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl Service {
+    pub(super) fn begun(&self) -> &CancellationToken {
+        &self.begun
+    }
+
+    /// Whether others need not wait for it: it serves, or has ended.
+    pub(super) fn is_serving(&self) -> bool {
+        self.ended.is_cancelled()
+            || (self.begun.is_cancelled() && self.is_serving.as_ref().is_none_or(|is_serving| is_serving()))
+    }
 }
 
 enum Work {
@@ -68,7 +93,7 @@ enum Work {
 }
 
 impl Runnable {
-    /// A function that runs on the leader: see [`on_every_replica`](Self::on_every_replica).
+    /// A function that runs on the leader. For all replicas see [`on_every_replica`](Self::on_every_replica).
     pub fn new<F, R, E>(name: impl Into<String>, function: F) -> Self
     where
         F: FnOnce(CancellationToken) -> R + Send + 'static,
@@ -77,31 +102,62 @@ impl Runnable {
     {
         let work = move |cancellation| {
             let outcome = function(cancellation);
-            async move { outcome.await.map_err(|error| Error::from_box(error.into())) }.boxed()
+            async move { outcome.await.map_err(|error| Error::from_boxed(error.into())) }.boxed()
         };
         let (name, work) = (name.into(), Work::Function(Box::new(work)));
-        Self { name, stage: Stage::Elected, work, begun: CancellationToken::new() }
+        Self { name, stage: Stage::Elected, work, service: Service::default() }
     }
 
-    /// It runs on every replica, whichever leads.
+    /// Runs on every replica, leader or not.
     pub fn on_every_replica(self) -> Self {
-        self.in_stage(Stage::Other)
+        self.in_stage(Stage::EveryReplica)
     }
 
-    /// It runs with a stage. By default [`Stage::Elected`]; for a controller, what it
-    /// [needs](crate::ControllerBuilder::needs_leadership).
+    /// Sets the stage. Default: [`Stage::Elected`]; for a controller, the one that
+    /// [`needs_leadership`](crate::ControllerBuilder::needs_leadership) implies.
     pub fn in_stage(mut self, stage: Stage) -> Self {
         self.stage = stage;
         self
     }
 
-    /// Its name, by which it is called in errors and logs.
+    /// Reports whether the runnable serves requests. With runnables in [`Stage::Webhook`], the process is
+    /// [ready](crate::Manager::readiness) when all of them serve. Default: true once the function was called, which is
+    /// right for a server with an already bound port. A runnable that has ended does not count.
+    ///
+    /// Each probe calls it; it must not block its thread.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use bowline_runtime::{Manager, ManagerError, Runnable, Stage};
+    /// use tokio::net::TcpListener;
+    ///
+    /// fn add_webhooks(manager: &Manager) -> Result<(), ManagerError> {
+    ///     let is_bound = Arc::new(AtomicBool::new(false));
+    ///     let bound = is_bound.clone();
+    ///     let webhooks = Runnable::new("webhooks", |cancelled| async move {
+    ///         let listener = TcpListener::bind("[::]:9443").await?;
+    ///         bound.store(true, Ordering::Relaxed);
+    ///         // Serve.
+    ///         cancelled.cancelled().await;
+    ///         drop(listener);
+    ///         Ok::<_, std::io::Error>(())
+    ///     });
+    ///     manager.add(webhooks.in_stage(Stage::Webhook).serving_when(move || is_bound.load(Ordering::Relaxed)))
+    /// }
+    /// ```
+    pub fn serving_when(mut self, is_serving: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.service.is_serving = Some(Arc::new(is_serving));
+        self
+    }
+
+    /// Its name in errors and logs.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// When it runs.
+    /// Its stage.
     #[must_use]
     pub fn stage(&self) -> Stage {
         self.stage
@@ -114,36 +170,37 @@ impl Runnable {
         }
     }
 
-    /// When it begins.
-    pub(super) fn door(&self) -> Door {
+    /// The phase in which it starts.
+    pub(super) fn phase(&self) -> StartPhase {
         match &self.work {
             Work::Controller(controller) if self.stage == Stage::Elected && controller.warms_up() => {
-                Door::Warm
+                StartPhase::Warm
             }
-            _ => Door::from(self.stage),
+            _ => StartPhase::from(self.stage),
         }
     }
 
-    /// Cancelled as soon as it can be asked how it is.
-    pub(super) fn begun(&self) -> &CancellationToken {
-        &self.begun
+    /// Its state, also while it runs.
+    pub(super) fn service(&self) -> &Service {
+        &self.service
     }
 
-    /// Runs it until it ends. Gives the names of parts that could not be ended.
-    pub(super) async fn run(self, duty: Duty) -> Result<Vec<String>, Error> {
+    /// Runs it until it ends. Returns the names of parts that could not be ended.
+    pub(super) async fn run(self, duty: RunControl) -> Result<Vec<String>, Error> {
+        let _ended = self.service.ended.clone().drop_guard();
         match self.work {
             Work::Function(function) => {
-                self.begun.cancel();
+                self.service.begun.cancel();
                 tokio::select! {
                     biased;
-                    () = duty.now.cancelled() => Ok(Vec::new()),
+                    () = duty.abort.cancelled() => Ok(Vec::new()),
                     outcome = function(duty.stop) => outcome.map(|()| Vec::new()),
                 }
             }
             Work::Controller(controller) => {
                 let mut run = std::pin::pin!(controller.run_managed(duty));
                 let first = futures::poll!(run.as_mut());
-                self.begun.cancel();
+                self.service.begun.cancel();
                 let ended = match first {
                     std::task::Poll::Ready(ended) => ended,
                     std::task::Poll::Pending => run.await,
@@ -156,9 +213,9 @@ impl Runnable {
 
 impl From<Controller> for Runnable {
     fn from(controller: Controller) -> Self {
-        let stage = if controller.needs_leadership() { Stage::Elected } else { Stage::Other };
+        let stage = if controller.needs_leadership() { Stage::Elected } else { Stage::EveryReplica };
         let (name, work) = (format!("controller {}", controller.name()), Work::Controller(controller));
-        Self { name, stage, work, begun: CancellationToken::new() }
+        Self { name, stage, work, service: Service::default() }
     }
 }
 
@@ -177,7 +234,7 @@ impl fmt::Display for Stage {
             Self::Server => "server",
             Self::Webhook => "webhook",
             Self::Cache => "cache",
-            Self::Other => "every replica",
+            Self::EveryReplica => "every replica",
             Self::Elected => "leader",
         })
     }

@@ -1,4 +1,4 @@
-//! The servers that tell how a manager is, and what they tell.
+//! The servers of a manager for metrics, health checks and the debug page.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock, Weak};
@@ -8,26 +8,29 @@ use bowline_clock::Spawner;
 
 use super::lifecycle::Inner;
 use super::runnable::{Runnable, Stage};
-use crate::Metrics;
-use crate::controller::{Controller, WaitingFor};
+use crate::controller::{Controller, UnsyncedSource};
 use crate::debug::DebugPage;
-use crate::health::{Checks, HealthServer, Reason};
-use crate::leader_election::Elector;
+use crate::health::{CheckFailure, HealthChecks, HealthServer};
+use crate::leader_election::LeaderElector;
 use crate::server::{Bound, MetricsServer, ServerError};
+use crate::{Cluster, ClusterName, Metrics};
 
-/// So long after the end of its lease a process that believes to have it should have ended by itself.
+/// Time after the end of its lease at which a process that still holds it fails liveness.
 const EXPIRED: Duration = Duration::from_secs(20);
 
-/// The servers of a manager, to be started, and their addresses then.
+/// Maximum number of unhandled changes that a controller's readiness check names.
+const NAMED: usize = 5;
+
+/// The servers of a manager, and their addresses while they run.
 #[derive(Default)]
 pub(super) struct Servers {
     metrics: OnceLock<SocketAddr>,
     health: OnceLock<SocketAddr>,
-    pub(super) liveness: Checks,
-    pub(super) readiness: Checks,
+    pub(super) liveness: HealthChecks,
+    pub(super) readiness: HealthChecks,
 }
 
-/// What is to be served.
+/// The servers to start.
 #[derive(Default)]
 pub(super) struct Served {
     pub(super) metrics: Option<MetricsServer>,
@@ -36,17 +39,24 @@ pub(super) struct Served {
     pub(super) debug: bool,
 }
 
-/// Where the debug page is.
-const DEBUG: &str = "/debug";
+/// The path of the debug page.
+pub(super) const DEBUG: &str = "/debug";
 
 impl Servers {
-    /// As long as the manager has not come as far as to start what it runs, the process is not ready. One that holds a lease
-    /// which it neither renews nor gives up is beyond help.
-    pub(super) fn new(manager: Weak<Inner>, elector: Option<&Arc<Elector>>) -> Self {
+    /// The process is not ready until the manager starts its controllers. It is not alive if it holds a lease that it
+    /// neither renews nor releases.
+    pub(super) fn new(manager: &Weak<Inner>, elector: Option<&Arc<LeaderElector>>) -> Self {
         let servers = Self::default();
-        servers.readiness.add("manager", move || std::future::ready(manager_check(manager.upgrade())));
+        let of = |check: fn(&Inner) -> Result<(), String>| {
+            let manager = manager.clone();
+            move || std::future::ready(manager_check(manager.upgrade(), check))
+        };
+        servers.readiness.add("manager", of(Inner::check));
+        // Not in the summary, which contains its parts: one check for each controller.
+        servers.readiness.add_counted("sync", || false, of(Inner::check_sync));
         if let Some(elector) = elector.cloned() {
-            let check = move || elector.check(EXPIRED).map_err(|error| Reason::shown(error.to_string()));
+            let check =
+                move || elector.check(EXPIRED).map_err(|error| CheckFailure::public(error.to_string()));
             servers.liveness.add("leader-election", move || std::future::ready(check()));
         }
         servers
@@ -60,7 +70,7 @@ impl Servers {
         self.health.get().copied()
     }
 
-    /// Takes the addresses; gives what serves on them.
+    /// Binds the addresses; returns the futures that serve.
     pub(super) async fn bind(
         &self,
         served: Served,
@@ -73,7 +83,7 @@ impl Servers {
             if !served.debug {
                 return server;
             }
-            server.handler(DEBUG, move |request| {
+            server.private(DEBUG, move |request| {
                 let answer = page.respond(&request.into_parts().0);
                 std::future::ready(answer.map(Into::into))
             })
@@ -93,21 +103,32 @@ impl Servers {
         Ok(runnables)
     }
 
-    /// Nothing is checked any more.
+    /// Removes all checks.
     pub(super) fn forget(&self) {
         for checks in [&self.liveness, &self.readiness] {
             checks.names().iter().for_each(|name| checks.remove(name));
         }
     }
 
-    /// From now on, what this controller waits for keeps the process from being ready.
-    pub(super) fn check_controller(&self, cluster: Option<&str>, controller: &Controller) {
+    /// Adds the readiness check of a controller. The summary includes it only without webhooks: lists may need
+    /// webhooks, which are called only when the process is ready.
+    pub(super) fn check_controller(
+        &self,
+        manager: Weak<Inner>,
+        own: &Cluster,
+        cluster: Option<&str>,
+        controller: &Controller,
+    ) {
         let name = match cluster {
             None => format!("controller-{}", controller.name()),
             Some(cluster) => format!("controller-{cluster}-{}", controller.name()),
         };
-        let controller = controller.clone();
-        self.readiness.add(name, move || std::future::ready(controller_check(&controller)));
+        let (controller, own) = (controller.clone(), own.name().cloned());
+        let handling = controller.clone();
+        self.readiness.add(format!("{name}-changes"), move || std::future::ready(changes_check(&handling)));
+        let is_counted = move || manager.upgrade().is_none_or(|manager| !manager.has_webhooks());
+        let check = move || std::future::ready(controller_check(&controller, own.as_ref()));
+        self.readiness.add_counted(name, is_counted, check);
     }
 }
 
@@ -119,18 +140,45 @@ fn serving(name: &str, bound: Bound) -> Runnable {
     Runnable::new(name, serve).in_stage(Stage::Server)
 }
 
-fn controller_check(controller: &Controller) -> Result<(), Reason> {
-    // Anybody may probe: what the server says is for the log and the debug page.
-    let waiting: Vec<_> = controller.waiting_for().iter().map(WaitingFor::brief).collect();
-    if waiting.is_empty() {
-        return Ok(());
+fn controller_check(controller: &Controller, own: Option<&ClusterName>) -> Result<(), CheckFailure> {
+    let mut waiting = controller.waiting_for();
+    if !controller.is_required() {
+        // An optional source may never sync, which must not keep the process from being ready.
+        let is_optional = |waiting: &UnsyncedSource| {
+            waiting.is_missing() || (waiting.is_unreachable() && waiting.cluster() != own)
+        };
+        waiting.retain(|waiting| !is_optional(waiting));
     }
-    Err(Reason::shown(format!("the controller {:?} waits for {}", controller.name(), waiting.join("; "))))
+    // Probes are not authenticated: the server's messages are only in the log and on the debug page.
+    let waiting: Vec<_> = waiting.iter().map(UnsyncedSource::brief).collect();
+    if !waiting.is_empty() {
+        return Err(CheckFailure::public(format!(
+            "the controller {:?} waits for {}",
+            controller.name(),
+            waiting.join("; ")
+        )));
+    }
+    Ok(())
 }
 
-fn manager_check(manager: Option<Arc<Inner>>) -> Result<(), Reason> {
+fn changes_check(controller: &Controller) -> Result<(), CheckFailure> {
+    let unhandled = controller.unhandled_changes();
+    if unhandled.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<_> = unhandled.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = unhandled.len() - named.len();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    let (name, named) = (controller.name(), named.join("; "));
+    Err(CheckFailure::public(format!("the controller {name:?} cannot handle changes of {named}{more}")))
+}
+
+fn manager_check(
+    manager: Option<Arc<Inner>>,
+    check: fn(&Inner) -> Result<(), String>,
+) -> Result<(), CheckFailure> {
     match manager {
-        Some(manager) => manager.check().map_err(Reason::shown),
-        None => Err(Reason::shown("the manager is gone")),
+        Some(manager) => check(&manager).map_err(CheckFailure::public),
+        None => Err(CheckFailure::public("the manager is gone")),
     }
 }

@@ -1,4 +1,4 @@
-//! The stages of a manager: the order in which they begin, and what runs in each.
+//! The stages of a manager: their order, and the tasks of each.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,42 +9,42 @@ use tokio_util::sync::CancellationToken;
 
 use super::runnable::Stage;
 
-/// When something begins: as the stages, but controllers of the leader may warm up before.
+/// The phases of a start: the stages, and the warm-up of leader-only controllers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Door {
+pub(super) enum StartPhase {
     Server,
     Webhook,
     Cache,
-    Other,
+    EveryReplica,
     Warm,
     Elected,
 }
 
-impl From<Stage> for Door {
+impl From<Stage> for StartPhase {
     fn from(stage: Stage) -> Self {
         match stage {
             Stage::Server => Self::Server,
             Stage::Webhook => Self::Webhook,
             Stage::Cache => Self::Cache,
-            Stage::Other => Self::Other,
+            Stage::EveryReplica => Self::EveryReplica,
             Stage::Elected => Self::Elected,
         }
     }
 }
 
 /// The tasks of each stage.
-pub(super) struct Groups {
-    server: Group,
-    webhook: Group,
-    cache: Group,
-    other: Group,
-    elected: Group,
+pub(super) struct RunnableGroups {
+    server: RunnableGroup,
+    webhook: RunnableGroup,
+    cache: RunnableGroup,
+    other: RunnableGroup,
+    elected: RunnableGroup,
 }
 
-/// What runs in a stage.
-pub(super) struct Group {
+/// The tasks of a stage.
+pub(super) struct RunnableGroup {
     scope: Scope,
-    /// Ends all of it at once.
+    /// Ends all tasks at once.
     now: CancellationToken,
     running: Arc<Mutex<Names>>,
 }
@@ -55,15 +55,15 @@ struct Names {
     of: BTreeMap<u64, String>,
 }
 
-/// The name of something that runs, as long as it does.
+/// The name of a running task, until it is dropped.
 struct Named {
     number: u64,
     running: Arc<Mutex<Names>>,
 }
 
-impl Groups {
+impl RunnableGroups {
     pub(super) fn new(spawner: &Spawner) -> Self {
-        let group = |stage: Stage| Group {
+        let group = |stage: Stage| RunnableGroup {
             scope: spawner.scope(stage.to_string()),
             now: CancellationToken::new(),
             running: Arc::default(),
@@ -72,24 +72,24 @@ impl Groups {
             server: group(Stage::Server),
             webhook: group(Stage::Webhook),
             cache: group(Stage::Cache),
-            other: group(Stage::Other),
+            other: group(Stage::EveryReplica),
             elected: group(Stage::Elected),
         }
     }
 
-    pub(super) fn of(&self, stage: Stage) -> &Group {
+    pub(super) fn of(&self, stage: Stage) -> &RunnableGroup {
         match stage {
             Stage::Server => &self.server,
             Stage::Webhook => &self.webhook,
             Stage::Cache => &self.cache,
-            Stage::Other => &self.other,
+            Stage::EveryReplica => &self.other,
             Stage::Elected => &self.elected,
         }
     }
 }
 
-impl Group {
-    /// Runs something here, under a name.
+impl RunnableGroup {
+    /// Runs a task with a name.
     pub(super) fn run(&self, name: &str, future: impl Future<Output = ()> + Send + 'static) {
         let named = Named::new(name, &self.running);
         self.scope.spawn(name, async move {
@@ -98,37 +98,37 @@ impl Group {
         });
     }
 
-    /// The names of what runs here.
+    /// The names of the running tasks.
     pub(super) fn running(&self) -> Vec<String> {
         lock(&self.running).of.values().cloned().collect()
     }
 
-    /// Where tasks of what runs here are spawned.
+    /// The spawner of the tasks.
     pub(super) fn spawner(&self) -> Spawner {
         self.scope.spawner()
     }
 
-    /// Cancelled when what is in here is to end.
+    /// Cancelled when the tasks should end gracefully.
     pub(super) fn stop(&self) -> CancellationToken {
         self.scope.cancellation()
     }
 
-    /// Cancelled when what is in here is to end at once.
+    /// Cancelled when the tasks must end at once.
     pub(super) fn now(&self) -> &CancellationToken {
         &self.now
     }
 
-    /// Ends everything: tells it to and waits; then tells it to end at once and waits for a moment; then aborts what is left.
-    /// Gives the names of what did not end when it was told for the first time.
+    /// Stops all tasks: cancels [`stop`](Self::stop) and waits, then cancels [`now`](Self::now) and waits briefly, then
+    /// aborts the rest. Returns the names of the tasks that did not end gracefully.
     pub(super) async fn end(&self, clock: &Clock, limit: Duration, moment: Duration) -> Vec<String> {
         self.stop().cancel();
-        if clock.timeout(limit, self.scope.ended()).await.is_ok() {
+        if clock.timeout(limit, self.scope.wait_ended()).await.is_ok() {
             self.scope.abort();
             return Vec::new();
         }
         let late = self.running();
         self.now.cancel();
-        // Who is late was named above.
+        // Late tasks were named above.
         let _named = self.scope.drain(moment).await;
         late
     }

@@ -1,10 +1,13 @@
-//! The manager on the embedded server, on simulated time: what starts and stops when, what fails alone, who leads.
+//! The manager on the embedded server, on simulated time: order, partial failures, leadership.
 
 mod adding;
+mod crds;
 mod election;
 mod faults;
+mod further;
 mod missing;
 mod order;
+mod readiness;
 mod servers;
 mod sharing;
 mod signals;

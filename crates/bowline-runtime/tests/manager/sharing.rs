@@ -23,14 +23,14 @@ fn twenty_controllers_of_five_kinds_share_five_watches() {
         }
         assert_eq!(manager.controllers().len(), 20);
         let start = world.start(&manager);
-        manager.ready().await.unwrap();
+        manager.wait_ready().await.unwrap();
         // There is one config map and, from the start, one service.
         world.until("all of them reconcile", || world.record.lines().len() == 8).await;
         for resource in ["configmaps", "secrets", "pods", "services", "deployments"] {
-            assert_eq!(world.gate.watches(resource), 1, "{resource}");
+            assert_eq!(world.watches(resource), 1, "{resource}");
         }
         assert_eq!(manager.cluster().cache().stats().len(), 5);
-        manager.stop();
+        manager.request_stop();
         start.await.unwrap().unwrap();
     });
 }
@@ -40,5 +40,5 @@ where
     K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
 {
     let name = format!("{}-{number}", K::plural(&()));
-    manager.controller::<K>().named(name).run(world.reconciler("it")).expect("it can be built");
+    manager.controller::<K>().named(name).register(world.reconciler("it")).expect("it can be built");
 }

@@ -1,4 +1,4 @@
-//! Signals, to a process of its own: this test program once more.
+//! Signals to a child process: another run of this test program.
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,19 +10,19 @@ use bowline_runtime::{Runnable, Signals};
 
 use crate::world::World;
 
-/// Tells the second process that it is one.
+/// Marks the child process.
 const OPERATOR: &str = "BOWLINE_TEST_DEAF_OPERATOR";
 
-/// How long anything may take; nothing does unless it hangs.
+/// Timeout of any step; reached only if it hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_second_signal_ends_the_process_at_once_whatever_ignores_the_first() {
+fn a_second_signal_ends_the_process_at_once() {
     for second in ["TERM", "INT"] {
         let mut operator = Operator::start();
         operator.read_until("deaf runs");
         operator.signal("TERM");
-        operator.read_until("told to stop");
+        operator.read_until("stop requested");
         assert!(operator.child.try_wait().unwrap().is_none(), "one signal is not enough");
         operator.signal(second);
         assert_eq!(operator.status(), Some(1));
@@ -30,16 +30,16 @@ fn a_second_signal_ends_the_process_at_once_whatever_ignores_the_first() {
 }
 
 #[test]
-fn a_signal_ends_a_process_that_hears_it_well() {
+fn a_signal_ends_a_responsive_process_gracefully() {
     let mut operator = Operator::start();
     operator.read_until("deaf runs");
     operator.signal("INT");
-    operator.read_until("told to stop");
+    operator.read_until("stop requested");
     drop(operator.child.stdin.take());
     assert_eq!(operator.status(), Some(0));
 }
 
-/// Does nothing unless the tests above run it: an operator whose runnable ends when it has nothing to read any more.
+/// Does nothing unless the tests above run it: an operator whose runnable ends at the end of its stdin.
 #[test]
 fn the_operator() {
     if std::env::var_os(OPERATOR).is_none() {
@@ -47,17 +47,17 @@ fn the_operator() {
     }
     World::run_in_real_time(|world| async move {
         let signals = Signals::listen().unwrap();
-        let manager = world.builder().graceful_shutdown(Duration::MAX).signals(signals).build().unwrap();
-        let reading = world.scope.blocking("input", || std::io::stdin().read_to_end(&mut Vec::new()));
+        let manager = world.builder().shutdown_timeout(Duration::MAX).signals(signals).build().unwrap();
+        let reading = world.scope.spawn_blocking("input", || std::io::stdin().read_to_end(&mut Vec::new()));
         let deaf = Runnable::new("deaf", |cancelled| async move {
             println!("deaf runs");
             cancelled.cancelled().await;
-            println!("told to stop");
+            println!("stop requested");
             reading.await??;
             Ok::<_, bowline_runtime::Error>(())
         });
         manager.add(deaf).unwrap();
-        manager.start().await.unwrap();
+        manager.run().await.unwrap();
     });
 }
 
@@ -80,7 +80,7 @@ impl Operator {
         Self { child, output }
     }
 
-    /// Reads until a line ends so.
+    /// Reads until a line has this end.
     fn read_until(&mut self, end: &str) {
         let mut lines = self.output.by_ref().lines().map(|line| line.expect("text"));
         assert!(lines.any(|line| line.ends_with(end)), "it ends without {end:?}");
@@ -91,7 +91,7 @@ impl Operator {
         assert!(killed.expect("there is a program of that name").success());
     }
 
-    /// How it ends.
+    /// The exit status.
     fn status(&mut self) -> Option<i32> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let clock = Clock::real();
@@ -110,7 +110,7 @@ impl Operator {
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        // Whoever has ended already is told so, which is no harm.
+        // Fails without harm if the process has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

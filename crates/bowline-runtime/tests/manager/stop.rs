@@ -1,13 +1,14 @@
-//! The stop of a manager that has everything: who can still do what while others end, and how long all of it takes.
+//! The stop of a manager with all parts: each part works until its stage ends, and the total time is limited.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bowline_apiserver::{Verb, Verdict};
+use bowline_apiserver::Verb;
+use bowline_apiserver::faults::Faults;
 use bowline_cache::ObjectKey;
 use bowline_runtime::health::HealthServer;
-use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::server::MetricsServer;
 use bowline_runtime::{ClusterBuilder, EventType, Manager, ManagerError, Runnable, Stage};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -19,14 +20,14 @@ use crate::servers::{anywhere, get};
 use crate::world::{Record, SECOND, World, failure};
 
 #[test]
-fn what_ends_can_still_read_and_servers_answer_until_only_the_lease_is_left() {
+fn ending_runnables_can_read_and_servers_respond_until_the_lease_is_released() {
     World::run_in_real_time(|world| async move {
         let addresses: Arc<OnceLock<[SocketAddr; 2]>> = Arc::default();
         note_lease_writes(&world, addresses.clone());
         let builder = world.builder().cluster(ClusterBuilder::cached::<ConfigMap>);
-        let election = LeaderElection::new("default", "operator").identity("a");
-        let builder = builder.leader_election(election).metrics_server(MetricsServer::at(anywhere()));
-        let manager = builder.health_server(HealthServer::at(anywhere())).build().unwrap();
+        let election = LeaderElectionConfig::new("default", "operator").identity("a");
+        let builder = builder.leader_election(election).metrics_server(MetricsServer::new(anywhere()));
+        let manager = builder.health_server(HealthServer::new(anywhere())).build().unwrap();
         let (reader, record) = (manager.clone(), world.record.clone());
         let elected = Runnable::new("elected", move |cancelled| async move {
             record.add("elected begins");
@@ -37,7 +38,7 @@ fn what_ends_can_still_read_and_servers_answer_until_only_the_lease_is_left() {
         });
         manager.add(elected).unwrap();
         let (asked, record) = (addresses.clone(), world.record.clone());
-        // The last stage before that of the servers.
+        // The last stage before the servers.
         let webhook = Runnable::new("webhook", move |cancelled| async move {
             cancelled.cancelled().await;
             let [metrics, health] = *asked.get().expect("they listen");
@@ -58,11 +59,11 @@ fn what_ends_can_still_read_and_servers_answer_until_only_the_lease_is_left() {
         addresses.set([manager.metrics_address().unwrap(), manager.health_address().unwrap()]).unwrap();
         world.record.take();
 
-        manager.stop();
+        manager.request_stop();
         world.create("late").await;
         start.await.unwrap().unwrap();
         let mut lines = world.record.take();
-        // How often it was renewed meanwhile depends on how long that took.
+        // The number of renewals depends on the duration.
         lines.retain(|line| line != "lease written, servers answer");
         let order = [
             "elected has read what came after the stop",
@@ -75,24 +76,22 @@ fn what_ends_can_still_read_and_servers_answer_until_only_the_lease_is_left() {
     });
 }
 
-/// Writes down whether servers answer when the lease is written.
+/// Records whether servers respond when the lease is written.
 fn note_lease_writes(world: &World, servers: Arc<OnceLock<[SocketAddr; 2]>>) {
     let record = world.record.clone();
-    world.gate.decide(move |call| {
-        if call.resource == "leases" && call.verb == Verb::Update {
-            let answers = |address| std::net::TcpStream::connect(address).is_ok();
-            let answer = servers.get().map(|servers| servers.map(answers));
-            record.add(match answer {
-                Some([false, false]) => "lease written, servers are gone",
-                Some([true, true]) | None => "lease written, servers answer",
-                Some(_) => "lease written, one server is gone",
-            });
-        }
-        Verdict::Proceed
+    world.faults.on(Verb::Update).resource("leases").run(move |_| {
+        let answers = |address| std::net::TcpStream::connect(address).is_ok();
+        let answer = servers.get().map(|servers| servers.map(answers));
+        record.add(match answer {
+            Some([false, false]) => "lease written, servers are gone",
+            Some([true, true]) | None => "lease written, servers answer",
+            Some(_) => "lease written, one server is gone",
+        });
+        std::future::ready(())
     });
 }
 
-/// Waits for an object that the informer has not seen yet.
+/// Waits for an object that the informer does not have yet.
 async fn read_late(manager: &Manager) -> Result<(), bowline_runtime::Error> {
     let key = ObjectKey::new("default", "late");
     let seen = async {
@@ -105,16 +104,13 @@ async fn read_late(manager: &Manager) -> Result<(), bowline_runtime::Error> {
 }
 
 #[test]
-fn events_that_wait_at_the_end_are_written() {
+fn pending_events_are_written_at_the_end() {
     World::run(1, |world| async move {
         world.create("a").await;
         let map = world.maps().get("a").await.unwrap();
         let manager = world.replica("a");
         // The server takes no events, until all that runs has ended.
-        world.gate.decide(|call| match &*call.resource {
-            "events" => failure(500, "InternalError", "no events today"),
-            _ => Verdict::Proceed,
-        });
+        world.faults.all().resource("events").fail(failure(500, "InternalError", "no events today"));
         let recorder = manager.recorder("test");
         let elected = Runnable::new("elected", move |cancelled| async move {
             cancelled.cancelled().await;
@@ -122,19 +118,19 @@ fn events_that_wait_at_the_end_are_written() {
             Ok::<_, std::io::Error>(())
         });
         manager.add(elected).unwrap();
-        let (clock, gate, record) = (world.clock.clone(), world.gate.clone(), world.record.clone());
+        let (clock, faults, record) = (world.clock.clone(), world.faults.clone(), world.record.clone());
         let server = Runnable::new("server", move |cancelled| async move {
             cancelled.cancelled().await;
             clock.sleep(SECOND).await;
-            record.add(format!("{} tried", event_writes(&gate)));
-            gate.heal();
+            record.add(format!("{} tried", event_writes(&faults)));
+            faults.remove_all();
             Ok::<_, std::io::Error>(())
         });
         manager.add(server.in_stage(Stage::Server)).unwrap();
         let start = world.start(&manager);
-        manager.ready().await.unwrap();
+        manager.wait_ready().await.unwrap();
         world.settle().await;
-        manager.stop();
+        manager.request_stop();
         start.await.unwrap().unwrap();
         assert_eq!(world.record.lines(), ["1 tried"]);
         let events = Api::<Event>::all(world.client.clone()).list(&ListParams::default()).await.unwrap();
@@ -143,8 +139,8 @@ fn events_that_wait_at_the_end_are_written() {
     });
 }
 
-fn event_writes(gate: &crate::world::Gate) -> usize {
-    gate.calls().iter().filter(|call| call.resource == "events" && call.verb == Verb::Create).count()
+fn event_writes(faults: &Faults) -> usize {
+    faults.requests().verb(Verb::Create).resource("events").count()
 }
 
 fn deaf(name: &str) -> Runnable {
@@ -152,12 +148,12 @@ fn deaf(name: &str) -> Runnable {
 }
 
 #[test]
-fn one_limit_is_for_all_that_do_not_end_whatever_their_stage() {
+fn one_timeout_covers_all_stages() {
     World::run(1, |world| async move {
-        let election = LeaderElection::new("default", "operator").identity("a");
+        let election = LeaderElectionConfig::new("default", "operator").identity("a");
         let builder = world.builder().leader_election(election);
-        let manager = builder.graceful_shutdown(30 * SECOND).build().unwrap();
-        let stages = [Stage::Server, Stage::Webhook, Stage::Cache, Stage::Other, Stage::Elected];
+        let manager = builder.shutdown_timeout(30 * SECOND).build().unwrap();
+        let stages = [Stage::Server, Stage::Webhook, Stage::Cache, Stage::EveryReplica, Stage::Elected];
         for stage in stages {
             for number in 1..=2 {
                 manager.add(deaf(&format!("{stage} {number}")).in_stage(stage)).unwrap();
@@ -165,13 +161,13 @@ fn one_limit_is_for_all_that_do_not_end_whatever_their_stage() {
         }
         manager.add(world.noting("polite")).unwrap();
         let start = world.start(&manager);
-        manager.ready().await.unwrap();
+        manager.wait_ready().await.unwrap();
         world.settle().await;
         let began = world.clock.now();
-        manager.stop();
+        manager.request_stop();
         let error = start.await.unwrap().unwrap_err();
-        let took = world.clock.now().since(began);
-        // The first ones have most of it; a stage whose turn comes late has a moment, and not the limit once more.
+        let took = world.clock.now().duration_since(began);
+        // The first ones use up most of the timeout; a late stage gets the minimum, not another timeout.
         assert!(took >= 15 * SECOND && took <= 30 * SECOND, "{took:?}");
         let ManagerError::Ended { failures, left_behind } = error else { panic!("{error}") };
         assert!(failures.is_empty(), "{failures:?}");
@@ -182,36 +178,36 @@ fn one_limit_is_for_all_that_do_not_end_whatever_their_stage() {
         all.sort();
         assert_eq!(left_behind, all);
         assert!(world.record.has("polite ends"));
-        // The lease was given up all the same.
+        // The lease was released nevertheless.
         let next = world.replica("b");
         let start = world.start(&next);
-        assert!(world.clock.timeout(2 * SECOND, next.elected()).await.is_ok());
-        next.stop();
+        assert!(world.clock.timeout(2 * SECOND, next.wait_elected()).await.is_ok());
+        next.request_stop();
         start.await.unwrap().unwrap();
     });
 }
 
 #[test]
-fn without_a_limit_everybody_is_waited_for() {
+fn without_a_timeout_the_stop_waits_for_all() {
     World::run(1, |world| async move {
-        let manager = world.builder().graceful_shutdown(Duration::MAX).build().unwrap();
+        let manager = world.builder().shutdown_timeout(Duration::MAX).build().unwrap();
         let hour = Duration::from_hours(1);
         manager.add(slow("elected", hour, &world)).unwrap();
         manager.add(slow("server", hour, &world).in_stage(Stage::Server)).unwrap();
         manager.add(slow("cache", hour, &world).in_stage(Stage::Cache)).unwrap();
         let start = world.start(&manager);
-        manager.ready().await.unwrap();
+        manager.wait_ready().await.unwrap();
         world.settle().await;
         let began = world.clock.now();
-        manager.stop();
+        manager.request_stop();
         start.await.unwrap().unwrap();
-        let took = world.clock.now().since(began);
+        let took = world.clock.now().duration_since(began);
         assert!(took >= 3 * hour, "{took:?}");
         assert_eq!(world.record.lines(), ["elected ends", "cache ends", "server ends"]);
     });
 }
 
-/// A runnable that takes long to end.
+/// A runnable that ends slowly.
 fn slow(name: &'static str, takes: Duration, world: &World) -> Runnable {
     let (clock, record): (_, Record) = (world.clock.clone(), world.record.clone());
     Runnable::new(name, move |cancelled| async move {

@@ -1,10 +1,10 @@
-//! When another replica takes over: after one that is gone without a word, and after a lease that people laid hands on.
+//! Takeover by another replica: after a crash, and after manual changes of the lease.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::{Verb, Verdict};
+use bowline_apiserver::Verb;
 use bowline_clock::{Clock, Instant, Task};
 use bowline_runtime::{Action, Context, Manager, ManagerError, Request, Runnable};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -19,7 +19,7 @@ use crate::world::World;
 const LEASE: Duration = Duration::from_secs(15);
 const RETRY: Duration = Duration::from_secs(2);
 
-/// When something happened last.
+/// The time of the last event.
 #[derive(Clone, Default)]
 struct Last(Arc<Mutex<Option<Instant>>>);
 
@@ -34,54 +34,52 @@ impl Last {
 }
 
 #[test]
-fn the_other_replica_reconciles_when_the_lease_is_over_and_not_before() {
+fn the_other_replica_reconciles_only_after_the_lease_expired() {
     for seed in 0..30 {
         World::run(seed, |world| async move {
             world.create("a").await;
             let written = Last::default();
             let (note, clock) = (written.clone(), world.clock.clone());
-            world.gate.decide(move |call| {
-                if call.resource == "leases" && matches!(call.verb, Verb::Create | Verb::Update) {
-                    note.note(&clock);
-                }
-                Verdict::Proceed
+            world.faults.on([Verb::Create, Verb::Update]).resource("leases").run(move |_| {
+                note.note(&clock);
+                std::future::ready(())
             });
             let (first, second) = (world.replica("a"), world.replica("b"));
-            first.controller::<ConfigMap>().run(world.reconciler("first")).unwrap();
+            first.controller::<ConfigMap>().register(world.reconciler("first")).unwrap();
             let reconciled = Last::default();
             let note = reconciled.clone();
             let reconcile = move |ctx: Context, _: Request| {
                 note.note(ctx.clock());
                 std::future::ready(Ok::<_, std::io::Error>(Action::done()))
             };
-            let standby = second.controller::<ConfigMap>().run(reconcile).unwrap();
+            let standby = second.controller::<ConfigMap>().register(reconcile).unwrap();
             let doomed = world.scope.scope("doomed");
             let manager = first.clone();
-            doomed.spawn("start", async move { manager.start().await });
-            first.ready().await.unwrap();
+            doomed.spawn("start", async move { manager.run().await });
+            first.wait_ready().await.unwrap();
             let start = world.start(&second);
             world.until("the other is warm", || standby.is_warm()).await;
             let delay = world.clock.rng().range(0..10_000);
             world.clock.sleep(Duration::from_millis(delay)).await;
             assert!(reconciled.get().is_none(), "seed {seed}: two act");
 
-            // Its future is dropped, wherever that is.
+            // Its future is dropped at an arbitrary point.
             doomed.abort();
-            doomed.ended().await;
+            doomed.wait_ended().await;
             let renewed = written.get().unwrap();
             world.until("the other reconciles", || reconciled.get().is_some()).await;
-            let took = reconciled.get().unwrap().since(renewed);
+            let took = reconciled.get().unwrap().duration_since(renewed);
             assert!(took >= LEASE, "seed {seed}: after {took:?}");
-            // It saw the last renewal up to a pause later, and looks again when its time is over: both with a jitter of a
-            // fifth.
+            // It observed the last renewal up to one pause later, and reads again when the lease has expired: both with
+            // a jitter of a fifth.
             assert!(took <= LEASE + RETRY.mul_f64(1.4), "seed {seed}: after {took:?}");
-            second.stop();
+            second.request_stop();
             start.await.unwrap().unwrap();
         });
     }
 }
 
-/// What people do to a lease, and who may lead after that.
+/// Manual changes of a lease, and the replicas that may lead afterwards.
 fn deeds() -> [(&'static str, Option<Value>, &'static [&'static str]); 11] {
     let spec = |spec: Value| Some(json!({ "spec": spec }));
     let either = &["a", "b"];
@@ -101,7 +99,7 @@ fn deeds() -> [(&'static str, Option<Value>, &'static [&'static str]); 11] {
 }
 
 #[test]
-fn whatever_is_done_to_the_lease_by_hand_one_leads_afterwards() {
+fn one_replica_leads_after_any_manual_change_of_the_lease() {
     for seed in 0..10 {
         for (deed, change, may_lead) in deeds() {
             World::run(seed, |world| async move {
@@ -112,7 +110,7 @@ fn whatever_is_done_to_the_lease_by_hand_one_leads_afterwards() {
                     manager
                 });
                 let first = world.start(&replicas[0]);
-                replicas[0].elected().await;
+                replicas[0].wait_elected().await;
                 let second = world.start(&replicas[1]);
                 world.clock.sleep(Duration::from_millis(world.clock.rng().range(0..10_000))).await;
                 assert_eq!(leaders(&replicas), ["a"]);
@@ -141,7 +139,7 @@ fn whatever_is_done_to_the_lease_by_hand_one_leads_afterwards() {
     }
 }
 
-/// A runnable of the leader that is counted while it runs, however it ends.
+/// A leader-only runnable that is counted while it runs, however it ends.
 fn acts(acting: &Arc<AtomicUsize>) -> Runnable {
     struct Counted(Arc<AtomicUsize>);
 
@@ -160,15 +158,15 @@ fn acts(acting: &Arc<AtomicUsize>) -> Runnable {
     })
 }
 
-/// Those behind whose fence writes pass.
+/// The replicas whose fence lets writes pass.
 fn leaders(replicas: &[Manager]) -> Vec<String> {
     let electors = replicas.iter().filter_map(Manager::elector);
     electors.filter(|elector| elector.fence().is_open()).map(|it| it.identity().to_owned()).collect()
 }
 
-/// Who runs ends well; who lost its lease has ended, and says so.
+/// A running replica ends without an error; one that lost its lease has ended with that error.
 async fn see_its_end(manager: &Manager, start: Task<Result<(), ManagerError>>, has_lost: bool) {
-    manager.stop();
+    manager.request_stop();
     match start.await.expect("it does not panic") {
         Ok(()) => assert!(!has_lost),
         Err(error) => assert!(has_lost && error.is_leadership_lost(), "{error}"),

@@ -1,12 +1,13 @@
-//! A server in a simulation whose requests can be held up, managers on it, and a record of what happened in which order.
+//! A server in a simulation with a fault kit, managers on it, and a record of what happened in which order.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::faults::Faults;
+use bowline_apiserver::{ApiServer, Verb};
 use bowline_clock::{Clock, Scope, Simulation, Task};
 use bowline_machinery::Status;
-use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::{Action, Context, Manager, ManagerBuilder, ManagerError, Request, Runnable};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::PostParams;
@@ -15,56 +16,15 @@ use serde_json::json;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Decides what becomes of a request.
-type Decide = Box<dyn FnMut(&Call) -> Verdict + Send>;
-
-/// What the server was asked, and what it says to that.
-#[derive(Clone, Default)]
-pub(crate) struct Gate {
-    decide: Arc<Mutex<Option<Decide>>>,
-    calls: Arc<Mutex<Vec<Call>>>,
-}
-
-impl Hook for Gate {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        self.calls.lock().expect("nobody panics with it").push(call.clone());
-        let mut decide = self.decide.lock().expect("nobody panics with it");
-        let verdict = decide.as_mut().map(|decide| decide(call)).unwrap_or_default();
-        Box::pin(std::future::ready(verdict))
-    }
-}
-
-impl Gate {
-    /// From now on this decides.
-    pub(crate) fn decide(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
-        *self.decide.lock().expect("nobody panics with it") = Some(Box::new(decide));
-    }
-
-    /// From now on everything passes.
-    pub(crate) fn heal(&self) {
-        *self.decide.lock().expect("nobody panics with it") = None;
-    }
-
-    pub(crate) fn calls(&self) -> Vec<Call> {
-        self.calls.lock().expect("nobody panics with it").clone()
-    }
-
-    /// How many watches of a resource were asked for.
-    pub(crate) fn watches(&self, resource: &str) -> usize {
-        let calls = self.calls.lock().expect("nobody panics with it");
-        calls.iter().filter(|call| call.verb == Verb::Watch && call.resource == resource).count()
-    }
-}
-
-pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Verdict {
-    Verdict::Fail(Status::failure(code, reason, message))
+pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Status {
+    Status::failure(code, reason, message)
 }
 
 /// A server in a simulation.
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
-    pub(crate) gate: Gate,
+    pub(crate) faults: Faults,
     pub(crate) record: Record,
     pub(crate) scope: Scope,
 }
@@ -81,11 +41,16 @@ impl World {
     }
 
     fn new(clock: Clock) -> Self {
-        let gate = Gate::default();
-        let server = ApiServer::builder().clock(clock.clone()).hook(gate.clone()).build();
+        let faults = Faults::new();
+        let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
         let client = Client::new(server.expect("it can be built"), "default");
         let scope = clock.scope("test");
-        Self { clock, client, gate, record: Record::default(), scope }
+        Self { clock, client, faults, record: Record::default(), scope }
+    }
+
+    /// Number of watches of a resource that the server was asked for.
+    pub(crate) fn watches(&self, resource: &str) -> usize {
+        self.faults.requests().verb(Verb::Watch).resource(resource).count()
     }
 
     pub(crate) fn builder(&self) -> ManagerBuilder {
@@ -98,14 +63,14 @@ impl World {
 
     /// One of several replicas.
     pub(crate) fn replica(&self, identity: &str) -> Manager {
-        let election = LeaderElection::new("default", "operator").identity(identity);
+        let election = LeaderElectionConfig::new("default", "operator").identity(identity);
         self.builder().leader_election(election).build().expect("defaults are valid")
     }
 
-    /// Starts a manager beside the test.
+    /// Runs a manager in the background.
     pub(crate) fn start(&self, manager: &Manager) -> Task<Result<(), ManagerError>> {
         let manager = manager.clone();
-        self.scope.spawn("start", async move { manager.start().await })
+        self.scope.spawn("start", async move { manager.run().await })
     }
 
     pub(crate) fn maps(&self) -> Api<ConfigMap> {
@@ -131,7 +96,7 @@ impl World {
         self.clock.sleep(SECOND / 2).await;
     }
 
-    /// A runnable that writes down when it begins and ends.
+    /// A runnable that records its start and end.
     pub(crate) fn noting(&self, name: &'static str) -> Runnable {
         let record = self.record.clone();
         Runnable::new(name, move |cancelled| async move {
@@ -142,7 +107,7 @@ impl World {
         })
     }
 
-    /// A runnable of the leader that takes its time to end, and writes down whether its manager leads then.
+    /// A leader-only runnable that ends slowly, and records whether its manager leads then.
     pub(crate) fn slow(&self, manager: &Manager, takes: Duration) -> Runnable {
         let (clock, record) = (self.clock.clone(), self.record.clone());
         let fence = manager.elector().expect("there is an election").fence().clone();
@@ -154,7 +119,7 @@ impl World {
         })
     }
 
-    /// A reconciler that writes down what it reconciles.
+    /// A reconciler that records its objects.
     pub(crate) fn reconciler(
         &self,
         name: &'static str,
@@ -168,7 +133,7 @@ impl World {
     }
 }
 
-/// What happened, in order.
+/// Events in order.
 #[derive(Clone, Default)]
 pub(crate) struct Record(Arc<Mutex<Vec<String>>>);
 

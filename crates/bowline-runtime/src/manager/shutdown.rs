@@ -1,4 +1,4 @@
-//! The end of a manager: what stops in which order, within which time, and what is left of it.
+//! The shutdown of a manager: order, timeouts, and runnables that do not end.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use super::error::ManagerError;
 use super::lifecycle::{Inner, Phase};
 use super::runnable::Stage;
 
-/// How much of the time for a stop is kept for its end: the lease, and events that wait.
-const RESERVE: Duration = Duration::from_secs(5);
+/// Part of the shutdown timeout that is reserved for its end: the lease, and pending events.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
 
-/// How long a stage has to end, when those before it took all the time there was.
-const LEAST: Duration = Duration::from_millis(500);
+/// Minimum time for a stage to end, when earlier stages used up the timeout.
+const MIN_STAGE_TIME: Duration = Duration::from_millis(500);
 
-/// How long what is told to end at once may take for that. A controller needs up to a second to know which of its workers cannot
-/// be ended, and whoever does not hear of those gives the lease up too early.
-const MOMENT: Duration = Duration::from_secs(3);
+/// Time for runnables that must end at once. A controller needs up to a second to find workers that cannot be aborted;
+/// without that result the lease would be released too early.
+const ABORT_TIME: Duration = Duration::from_secs(3);
 
-/// Aborts everything, unless the end was reached.
+/// Aborts everything if it is dropped before the end of the shutdown.
 pub(super) struct AbortOnDrop<'a>(pub(super) &'a Inner);
 
 impl Drop for AbortOnDrop<'_> {
@@ -32,21 +32,21 @@ impl Drop for AbortOnDrop<'_> {
             elector.fence().close();
         }
         for stage in Stage::ALL {
-            // Controllers of further clusters live elsewhere.
+            // Controllers of further clusters run in other scopes.
             inner.groups.of(stage).now().cancel();
         }
         inner.scope.abort();
-        inner.let_go();
+        inner.drop_contents();
     }
 }
 
 impl Inner {
-    /// Ends everything, in order.
+    /// Stops everything, in order.
     pub(super) async fn shut_down(&self) -> Result<(), ManagerError> {
         self.state().phase = Phase::Stopping;
         let began = self.clock().now();
         let mut late = Vec::new();
-        for stage in [Stage::Other, Stage::Elected, Stage::Cache] {
+        for stage in [Stage::EveryReplica, Stage::Elected, Stage::Cache] {
             late.extend(self.end(stage, began).await);
         }
         let clusters = self.clusters();
@@ -59,60 +59,62 @@ impl Inner {
         }
         late.extend(self.close(began).await);
         if self.graceful_shutdown.is_zero() {
-            // Nobody is waited for, so that nobody is late.
+            // With a timeout of zero there is no wait, so no runnable is late.
             late.clear();
         }
         for runnable in &late {
-            tracing::error!(runnable, limit = ?self.graceful_shutdown, "did not end in time, and is left behind");
+            tracing::error!(runnable, limit = ?self.graceful_shutdown, "runnable did not end in time; aborted");
         }
         let failures = std::mem::take(&mut self.state().failures);
         if failures.is_empty() && late.is_empty() {
-            tracing::info!("the manager has stopped");
+            tracing::info!("manager stopped");
             return Ok(());
         }
         Err(ManagerError::Ended { failures, left_behind: late })
     }
 
-    /// Ends a stage. Gives the names of what did not end when it was told to.
+    /// Stops a stage. Returns the names of runnables that did not end gracefully.
     async fn end(&self, stage: Stage, began: Instant) -> Vec<String> {
         let group = self.groups.of(stage);
-        let mut late = group.end(self.clock(), self.left(began), MOMENT).await;
+        let mut late = group.end(self.clock(), self.left(began), ABORT_TIME).await;
         let behind = std::mem::take(&mut self.state().left_behind);
         if stage == Stage::Elected && !(behind.is_empty() && group.running().is_empty()) {
-            self.acts.store(true, Ordering::Relaxed);
+            self.is_leader_work_left.store(true, Ordering::Relaxed);
         }
-        // Whoever said which of its parts are left is not named a second time.
+        // A runnable that reported its remaining parts is not named again.
         late.retain(|name| !behind.iter().any(|part| part.starts_with(&format!("{name}: "))));
         late.extend(behind);
         late
     }
 
-    /// Nothing acts any more: the next one may. Events that wait are written.
+    /// Releases the lease, since all leader-only work has stopped, and writes pending events.
     async fn close(&self, began: Instant) -> Option<String> {
         self.over.cancel();
         let clusters = self.clusters();
         let limit = match self.graceful_shutdown {
             Duration::MAX => Duration::MAX,
-            limit => limit.saturating_sub(self.clock().now().since(began)).max(RESERVE.min(limit)),
-        };
-        let flushed = join_all(clusters.iter().map(|cluster| cluster.events().shutdown(limit.min(RESERVE))));
-        let left_office = async {
-            if self.elector.is_some() && self.has_stood() {
-                self.left_office.cancelled().await;
+            limit => {
+                limit.saturating_sub(self.clock().now().duration_since(began)).max(CLOSE_TIME.min(limit))
             }
         };
-        let ended = self.clock().timeout(limit.max(MOMENT), join(flushed, left_office)).await;
+        let flushed = join_all(clusters.iter().map(|cluster| cluster.events().stop(limit.min(CLOSE_TIME))));
+        let candidate_ended = async {
+            if self.elector.is_some() && self.has_joined_election() {
+                self.candidate_ended.cancelled().await;
+            }
+        };
+        let ended = self.clock().timeout(limit.max(ABORT_TIME), join(flushed, candidate_ended)).await;
         ended.is_err().then(|| "events, or the lease".to_owned())
     }
 
-    /// How much time is left for a stage to end. Who comes late because of others has a little all the same.
+    /// The remaining time for a stage. There is a minimum, also after late stages.
     fn left(&self, began: Instant) -> Duration {
         match self.graceful_shutdown {
             Duration::MAX => Duration::MAX,
             Duration::ZERO => Duration::ZERO,
             limit => {
-                let stages = limit.saturating_sub(RESERVE.min(limit / 4));
-                stages.saturating_sub(self.clock().now().since(began)).max(LEAST)
+                let stages = limit.saturating_sub(CLOSE_TIME.min(limit / 4));
+                stages.saturating_sub(self.clock().now().duration_since(began)).max(MIN_STAGE_TIME)
             }
         }
     }
