@@ -1,8 +1,8 @@
-//! What is to happen after a reconcile that did not fail.
+//! `Action`: the next run of an object after a success.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// What is to happen next with an object that was reconciled without an error.
+/// The next run of an object that was reconciled without an error.
 ///
 /// ```
 /// use std::time::Duration;
@@ -15,6 +15,7 @@ use std::time::Duration;
 #[must_use = "an action does nothing unless a reconciler returns it"]
 pub struct Action {
     next: Next,
+    jitter: Duration,
     priority: Option<i32>,
 }
 
@@ -22,36 +23,75 @@ pub struct Action {
 pub(crate) enum Next {
     Done,
     After(Duration),
+    At(SystemTime),
     BackOff,
 }
 
 impl Action {
-    /// Nothing, until something happens to the object or to what it is watched with.
+    /// No further run, until the object or one of its watched dependencies changes.
     pub fn done() -> Self {
-        Self { next: Next::Done, priority: None }
+        Self::new(Next::Done)
     }
 
-    /// Once more after a time, or as soon as something happens to the object: what comes before the appointment takes its
-    /// place, and there is one run, not two. So a reconciler that wants to look at an object in an hour has to ask for it in
-    /// every run, not only in the first.
+    /// Another run after a delay, or at an earlier event, which replaces the scheduled run: there is one run, not two.
+    /// For a run each hour, a reconciler has to return this from every run, not only from the first.
     ///
-    /// Up to a tenth is added at random, so that objects that came together do not come together for ever. The count of
+    /// The delay is exact. [`jitter`](Self::jitter) spreads objects that would run at the same time. The count of
     /// failures starts anew.
     pub fn requeue_after(delay: Duration) -> Self {
-        Self { next: Next::After(delay), priority: None }
+        Self::new(Next::After(delay))
     }
 
-    /// Once more after a time that grows with each such result in a row: as after an error, but without one. It counts as a
-    /// success: the count of [attempts](crate::Context::attempt) and of
-    /// [retries](crate::ControllerBuilder::max_retries) starts anew, only the delay goes on growing.
+    /// Another run at a time of the wall clock, or at an earlier event, as with [`requeue_after`](Self::requeue_after):
+    /// for work that is due at a date, such as the end of a certificate or a schedule.
+    ///
+    /// The run begins when the wall clock shows that time, even if the clock is set forward or back meanwhile or the
+    /// machine is suspended. If the clock thereby passes the time, the run is up to 30 seconds late. A time in the past
+    /// means now. The count of failures starts anew.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use bowline_runtime::Action;
+    ///
+    /// let end = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
+    /// assert_eq!(Action::requeue_at(end).at(), Some(end));
+    ///
+    /// // A time of the API, or an RFC 3339 text in a spec:
+    /// let due: k8s_openapi::jiff::Timestamp = "2033-05-18T03:33:20Z".parse()?;
+    /// assert_eq!(Action::requeue_at(due).at(), Some(end));
+    /// # Ok::<(), k8s_openapi::jiff::Error>(())
+    /// ```
+    pub fn requeue_at(time: impl Into<SystemTime>) -> Self {
+        Self::new(Next::At(time.into()))
+    }
+
+    /// Another run after a delay that grows with each such result in a row, as after an error. It counts as a success:
+    /// the count of [attempts](crate::Context::attempt) and of [retries](crate::ControllerBuilder::max_retries) starts
+    /// anew, only the delay goes on growing.
     pub fn back_off() -> Self {
-        Self { next: Next::BackOff, priority: None }
+        Self::new(Next::BackOff)
     }
 
-    /// With a priority of its own for the next run, instead of that of this one.
+    /// Adds a random time below `most` to a requeue after or at a time, so that objects do not run together for ever.
+    /// Default: none. [`done`](Self::done) and [`back_off`](Self::back_off) ignore it.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
+        self
+    }
+
+    /// Sets the priority of the next run. Default: the priority of this run.
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = Some(priority);
         self
+    }
+
+    fn new(next: Next) -> Self {
+        Self { next, jitter: Duration::ZERO, priority: None }
+    }
+
+    /// Upper bound of the random time that is added to the delay.
+    pub(crate) fn longest_jitter(&self) -> Duration {
+        self.jitter
     }
 
     pub(crate) fn next(&self) -> Next {
@@ -62,12 +102,21 @@ impl Action {
         self.priority
     }
 
-    /// The time after which the object is to be looked at once more, if it is.
+    /// The delay of the next run, without [jitter](Self::jitter). None if there is none.
     #[must_use]
     pub fn after(&self) -> Option<Duration> {
         match self.next {
             Next::After(delay) => Some(delay),
-            Next::Done | Next::BackOff => None,
+            Next::Done | Next::At(_) | Next::BackOff => None,
+        }
+    }
+
+    /// The time of the next run by the wall clock, without [jitter](Self::jitter). None if there is none.
+    #[must_use]
+    pub fn at(&self) -> Option<SystemTime> {
+        match self.next {
+            Next::At(time) => Some(time),
+            Next::Done | Next::After(_) | Next::BackOff => None,
         }
     }
 }

@@ -1,7 +1,40 @@
-//! Conditions: what is so about an object, since when, and why.
+//! Conditions of an object's status: status, reason, and the time of the last transition.
 //!
-//! A condition's transition time moves only when its status does, and not when only its reason or message is another. Times
-//! are whole seconds, as the API has them, so that what is read back is equal to what was written.
+//! The transition time moves only when the status of a condition changes, not when its reason or message changes. Times are
+//! whole seconds, as in the API, so that a condition that is read back equals the one that was written.
+//!
+//! [`ConditionsExt`] has the methods for the closure of [`Client::update_status`](crate::Client::update_status):
+//!
+//! ```no_run
+//! use bowline_runtime::conditions::{ConditionsExt as _, NewCondition};
+//! # use bowline_runtime::{Context, Result};
+//! # use kube::CustomResource;
+//! # use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Clone, CustomResource, Debug, Deserialize, Serialize)]
+//! # #[kube(group = "example.com", version = "v1", kind = "Game", status = "GameStatus", schema = "disabled", namespaced)]
+//! # struct GameSpec {}
+//! # #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+//! # struct GameStatus { players: i32, conditions: Vec<Condition> }
+//!
+//! async fn reconcile(ctx: &Context, game: &Game) -> Result<()> {
+//!     let starting = NewCondition::is_false("Ready", "Starting").message("0 of 3 replicas");
+//!     let starting = starting.observed_generation(game.metadata.generation);
+//!     ctx.client()
+//!         .update_status(game, |status| -> Result<()> {
+//!             status.conditions.set_condition(starting.clone(), ctx)?;
+//!             status.conditions.remove_condition("Paused");
+//!             Ok(())
+//!         })
+//!         .await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The type of the status derives `JsonSchema` only if k8s-openapi has its feature `schemars`, which `bowline` enables:
+//! `struct GameStatus { players: i32, conditions: Vec<Condition> }`.
+//!
+//! The functions of this module do the same for a list of conditions:
 //!
 //! ```
 //! use bowline_clock::Clock;
@@ -11,10 +44,12 @@
 //! let mut conditions = Vec::new();
 //! let new = NewCondition::is_false("Ready", "Starting").message("0 of 3 replicas").observed_generation(Some(4));
 //! assert!(conditions::set(&mut conditions, new.clone(), &clock)?);
-//! assert!(!conditions::set(&mut conditions, new, &clock)?, "nothing is to be written");
+//! assert!(!conditions::set(&mut conditions, new, &clock)?, "nothing changed");
 //! assert!(!conditions::is_true(&conditions, "Ready"));
 //! # Ok::<(), conditions::InvalidCondition>(())
 //! ```
+
+mod list;
 
 use std::fmt;
 
@@ -23,11 +58,15 @@ use bowline_machinery::validate_qualified_name;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 
-/// The API refuses longer ones.
+pub use list::{ConditionsExt, HasClock};
+
+/// Maximum length of a reason in the API.
 const LONGEST_REASON: usize = 1024;
+
+/// Maximum length of a message in the API.
 const LONGEST_MESSAGE: usize = 32768;
 
-/// Whether something is so.
+/// The status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "they are the values of the API")]
 pub enum ConditionStatus {
@@ -37,7 +76,7 @@ pub enum ConditionStatus {
 }
 
 impl ConditionStatus {
-    /// As the API has it.
+    /// The value in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,9 +99,9 @@ impl fmt::Display for ConditionStatus {
     }
 }
 
-/// A condition that is to be set. When it became so is found out by [`set`].
+/// A condition to set. [`set`] finds its transition time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a condition is set by `conditions::set`"]
+#[must_use = "a condition is set by `set_condition`"]
 pub struct NewCondition {
     type_: String,
     status: ConditionStatus,
@@ -72,7 +111,7 @@ pub struct NewCondition {
 }
 
 impl NewCondition {
-    /// A condition. `type_` and `reason` are words for machines, in `UpperCamelCase`.
+    /// A condition. `type_` and `reason` are `UpperCamelCase` words for programs.
     pub fn new(type_: impl Into<String>, status: ConditionStatus, reason: impl Into<String>) -> Self {
         Self {
             type_: type_.into(),
@@ -83,28 +122,28 @@ impl NewCondition {
         }
     }
 
-    /// A condition that is so.
+    /// A condition that is `True`.
     pub fn is_true(type_: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::new(type_, ConditionStatus::True, reason)
     }
 
-    /// A condition that is not so.
+    /// A condition that is `False`.
     pub fn is_false(type_: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::new(type_, ConditionStatus::False, reason)
     }
 
-    /// A condition of which nothing is known.
+    /// A condition that is `Unknown`.
     pub fn unknown(type_: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::new(type_, ConditionStatus::Unknown, reason)
     }
 
-    /// What people are told. Default: nothing.
+    /// The message for people. Default: empty.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// The generation of the object that this was found out for: `object.metadata.generation`. Default: not said.
+    /// The generation of the object that the condition is about: `object.metadata.generation`. Default: none.
     pub fn observed_generation(mut self, generation: impl Into<Option<i64>>) -> Self {
         self.observed_generation = generation.into();
         self
@@ -132,7 +171,7 @@ impl NewCondition {
     }
 }
 
-/// Why a condition cannot be set.
+/// Why a condition cannot be set: the API would refuse it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("condition {type_:?} is not valid: {problem}")]
 pub struct InvalidCondition {
@@ -140,19 +179,20 @@ pub struct InvalidCondition {
     problem: String,
 }
 
-/// Sets a condition, and says whether anything is another now.
+/// Sets a condition. Returns whether anything changed.
 ///
-/// The transition time moves to the clock's time if the condition is new or its status is another. Others stay as and where
-/// they are.
+/// The transition time becomes the clock's time if the condition is new or its status changes. Other conditions keep their
+/// values and their order. `clock` is a [`Context`](crate::Context), a [`Client`](crate::Client) or a [`Clock`].
 ///
 /// # Errors
 /// When the API would refuse the condition's type, reason or message. Nothing is changed then.
 pub fn set(
     conditions: &mut Vec<Condition>,
     new: NewCondition,
-    clock: &Clock,
+    clock: &impl HasClock,
 ) -> Result<bool, InvalidCondition> {
     new.validate()?;
+    let clock = clock.clock();
     let NewCondition { type_, status, reason, message, observed_generation } = new;
     let status = status.as_str().to_owned();
     let Some(known) = conditions.iter_mut().find(|it| it.type_ == type_) else {
@@ -184,7 +224,7 @@ pub fn set(
     Ok(true)
 }
 
-/// Removes a condition, and says whether it was there.
+/// Removes a condition. Returns whether it existed.
 pub fn remove(conditions: &mut Vec<Condition>, type_: &str) -> bool {
     let before = conditions.len();
     conditions.retain(|it| it.type_ != type_);
@@ -197,25 +237,25 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
     conditions.iter().find(|it| it.type_ == type_)
 }
 
-/// Whether a condition is there and `True`.
+/// Whether a condition exists and is `True`.
 #[must_use]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     has_status(conditions, type_, ConditionStatus::True)
 }
 
-/// Whether a condition is there and `False`.
+/// Whether a condition exists and is `False`.
 #[must_use]
 pub fn is_false(conditions: &[Condition], type_: &str) -> bool {
     has_status(conditions, type_, ConditionStatus::False)
 }
 
-/// Whether a condition is there and has a status.
+/// Whether a condition exists and has this status.
 #[must_use]
 pub fn has_status(conditions: &[Condition], type_: &str, status: ConditionStatus) -> bool {
     find(conditions, type_).is_some_and(|it| it.status == status.as_str())
 }
 
-/// Whether a condition is `True`, and was found out for this generation of the object or a later one.
+/// Whether a condition is `True`, and is about this generation of the object or a later one.
 #[must_use]
 pub fn is_true_for(conditions: &[Condition], type_: &str, generation: i64) -> bool {
     find(conditions, type_).is_some_and(|it| {
@@ -225,11 +265,11 @@ pub fn is_true_for(conditions: &[Condition], type_: &str, generation: i64) -> bo
 }
 
 fn now(clock: &Clock) -> Time {
-    let now = Timestamp::try_from(clock.wall()).unwrap_or(Timestamp::MAX);
+    let now = Timestamp::try_from(clock.system_time()).unwrap_or(Timestamp::MAX);
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// The pattern that the API has for reasons: `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`.
+/// The API's pattern for reasons: `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`.
 fn is_reason(reason: &str) -> bool {
     let is_word = |letter: u8| letter.is_ascii_alphanumeric() || letter == b'_';
     let bytes = reason.as_bytes();
@@ -288,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_would_refuse_is_refused_and_changes_nothing() {
+    fn a_condition_that_the_api_would_refuse_is_refused_and_changes_nothing() {
         Simulation::new(0).run(|clock| async move {
             let mut conditions = Vec::new();
             for reason in ["", "not a word", "9Lives", "Ends:", "Ü"] {

@@ -1,4 +1,4 @@
-//! What a reconciler is given beside the object: the tools, and why it runs.
+//! The context of a reconcile: the client, the recorder, cancellation, and the triggers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 use crate::controller::Session;
 use crate::{Client, Cluster, Recorder, Triggers};
 
-/// What a reconciler is given beside the object: the client, the recorder of events, and why it runs.
+/// The context of a reconcile: the client, the recorder of events, cancellation, and the triggers of the run.
 ///
-/// Cheap to clone. It may outlive the reconcile, and its triggers and id stay those of it.
+/// Cheap to clone. It may outlive the reconcile; its triggers and id stay the same.
 #[derive(Clone)]
 pub struct Context {
     session: Arc<Session>,
@@ -20,12 +20,12 @@ pub struct Context {
     attempt: u32,
 }
 
-/// The number of one reconcile, by which everything that is logged about it can be found. Shown as a UUID.
+/// The id of one reconcile, which all its log lines have. Displays as a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReconcileId(u128);
 
-/// Numbers that nobody else has, drawn without the lock that random numbers need: of a counter, mixed with random bits that
-/// are drawn once. They are for finding, not for guarding.
+/// Unique numbers, drawn without the lock of the random numbers: from a counter, mixed with random bits that are drawn
+/// once. They are identifiers, not secrets.
 pub(crate) struct ReconcileIds {
     high: u64,
     low: u64,
@@ -37,14 +37,14 @@ impl ReconcileIds {
     }
 
     pub(crate) fn draw(&mut self) -> ReconcileId {
-        // The steps are odd, so that each half comes back to where it began after 2^64 draws, and no sooner.
+        // The steps are odd, so that each half repeats only after 2^64 draws.
         self.high = self.high.wrapping_add(0x9e37_79b9_7f4a_7c15);
         self.low = self.low.wrapping_add(0xd1b5_4a32_d192_ed03);
         ReconcileId::from_random(u128::from(mix(self.high)) << 64 | u128::from(mix(self.low)))
     }
 }
 
-/// Spreads each bit over all others, and gives no two numbers the same: the finalizer of `SplitMix64`.
+/// Mixes all bits, and maps different numbers to different ones: the finalizer of `SplitMix64`.
 fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -58,47 +58,73 @@ impl Context {
 
     /// The client. Kinds that the controller watches are read from the cache.
     ///
-    /// In a manager with leader election, that of a controller that [needs leadership](crate::ControllerBuilder::needs_leadership)
-    /// is behind a [fence](crate::leader_election::Fence), with all that is made of it and its [`kube`](Client::kube): writes
-    /// fail when this replica may not lead any more.
+    /// In a manager with leader election, the client of a controller that [needs
+    /// leadership](crate::ControllerBuilder::needs_leadership) is behind a [fence](crate::leader_election::Fence), with
+    /// all clients derived from it and its [`kube_client`](Client::kube_client): writes fail when this replica may not
+    /// lead any more.
     #[must_use]
     pub fn client(&self) -> &Client {
         self.session.client()
     }
 
-    /// Tells people about objects, in the name of the controller.
+    /// The client of another cluster, for a controller that writes to several. Its field owner is the controller's
+    /// name, unless the cluster's client already has one.
+    ///
+    /// It is fenced like [`client`](Self::client): if the controller needs leadership, its writes to that cluster fail
+    /// when this replica may not lead any more. This covers the manager's clusters, from
+    /// [`Manager::connect`](crate::Manager::connect) or [`Manager::add_cluster`](crate::Manager::add_cluster).
+    /// [`Cluster::client`] and [`Cluster::kube_client`] are never fenced: do not write through them in a reconcile.
+    #[must_use]
+    pub fn client_of(&self, cluster: &Cluster) -> Client {
+        let needs_leadership = self.session.core().options.needs_leadership;
+        let client = if needs_leadership { cluster.elected_client() } else { cluster.client() };
+        client.field_owner_or(self.controller())
+    }
+
+    /// The event recorder, with the controller as reporter.
     #[must_use]
     pub fn recorder(&self) -> &Recorder {
         self.session.recorder()
     }
 
-    /// Cancelled when the controller is told to stop: who waits for something for long should give up then. A reconcile
-    /// that goes on is waited for, up to [a limit](crate::ControllerBuilder::stop_timeout), unless leadership was lost: then it
-    /// is dropped where it waits, at once.
+    /// The value of a type that was given to [`ControllerBuilder::state`](crate::ControllerBuilder::state).
+    ///
+    /// # Panics
+    /// When the controller has no value of this type. The reconcile fails then, as with any panic, with an error that names
+    /// the type and says to call `.state(..)` on the builder.
+    #[must_use]
+    #[track_caller]
+    pub fn state<S: Send + Sync + 'static>(&self) -> &S {
+        self.session.core().state.expect(self.controller())
+    }
+
+    /// Cancelled when the controller stops: a long reconcile should end then. The stop waits for it up to [a
+    /// limit](crate::ControllerBuilder::stop_timeout). If leadership was lost, the reconcile is dropped at its next
+    /// await instead.
     #[must_use]
     pub fn cancellation(&self) -> &CancellationToken {
         self.session.cancellation()
     }
 
-    /// The how many-th try this is since the object was last reconciled without an error: 1, unless the last one failed.
+    /// Attempt number, from 1: attempts since the object was last reconciled without an error.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// Why this runs: everything that happened since the object was last reconciled without an error.
+    /// The reasons of this run: all events since the object was last reconciled without an error.
     #[must_use]
     pub fn triggers(&self) -> &Triggers {
         &self.triggers
     }
 
-    /// The number of this reconcile, which is also in the span around it.
+    /// The id of this reconcile, which is also in its span.
     #[must_use]
     pub fn id(&self) -> ReconcileId {
         self.id
     }
 
-    /// The time, and random numbers.
+    /// The clock, with random numbers.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         self.session.cluster().clock()
@@ -110,7 +136,8 @@ impl Context {
         self.session.name()
     }
 
-    /// The cluster that the controller belongs to. Its client is behind no fence.
+    /// The cluster of the controller. Its client is not fenced: write through [`client`](Self::client), and to other
+    /// clusters through [`client_of`](Self::client_of).
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         self.session.cluster()
@@ -129,7 +156,7 @@ impl fmt::Debug for Context {
 }
 
 impl ReconcileId {
-    /// Of random bits, the form of a version 4 UUID.
+    /// From random bits, in the form of a version 4 UUID.
     pub(crate) fn from_random(bits: u128) -> Self {
         let version = 0x4 << 76;
         let variant = 0x2 << 62;
@@ -143,7 +170,7 @@ impl ReconcileId {
     }
 }
 
-/// Hexadecimal digits and dashes, in one piece: a formatter that is called for each part costs several times as much.
+/// Hexadecimal digits and dashes in one string: a formatter call per part costs several times as much.
 impl fmt::Display for ReconcileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         #[expect(clippy::cast_possible_truncation, reason = "the rest is in the other words")]
@@ -159,14 +186,14 @@ impl fmt::Display for ReconcileId {
     }
 }
 
-/// The digits of a number, all at once, one in each byte: digits of a random number are no branch that could be foreseen.
+/// All digits of a number at once, one per byte: branches on random digits would be mispredicted.
 fn digits(number: u32) -> [u8; 8] {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let mut all = u64::from(number);
     all = (all | all << 16) & 0x0000_ffff_0000_ffff;
     all = (all | all << 8) & 0x00ff_00ff_00ff_00ff;
     all = (all | all << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Six more than nine reaches the next four bits.
+    // Six more than nine carries into the next four bits.
     let letters = (all + 6 * EACH) >> 4 & EACH;
     (all + u64::from(b'0') * EACH + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
 }

@@ -1,29 +1,31 @@
-//! A controller: what it watches, its queue, its workers; how it starts and stops. Owns its life; what one run of a
-//! reconciler is belongs to [`worker`].
+//! A controller: its watches, its queue, its workers; its start and its stop. One run of a reconciler belongs to [`worker`].
 
 mod ahead;
 mod builder;
-mod duty;
 mod error;
 mod handle;
-pub(crate) mod home;
-mod pending;
+pub(crate) mod has_cluster;
+mod queue_payload;
+mod run_control;
 mod session;
+mod states;
 mod supervisor;
 #[cfg(test)]
 mod tests;
+mod wall_deadlines;
+mod watch_entry;
 mod worker;
 
-pub use builder::{ControllerBuilder, GaveUp};
-pub use error::{BuildError, ControllerError, WaitingFor};
-pub use handle::{Controller, Stopped, WatchHandle};
-pub use home::Home;
+pub use builder::{ControllerBuilder, RetriesExhausted};
+pub use error::{BuildError, ControllerError, UnsyncedSource};
+pub use handle::{Controller, StopReport, WatchHandle};
+pub use has_cluster::HasCluster;
 
-pub(crate) use duty::Duty;
-pub(crate) use pending::Pending;
-pub(crate) use session::Session;
-pub(crate) use worker::work;
+pub(crate) use queue_payload::QueuePayload;
+pub(crate) use run_control::RunControl;
+pub(crate) use session::{Core, Session};
+pub(crate) use worker::run_worker;
 
-/// The priority of what was there when a watch began, and of what is only shown once more: it waits behind what really
-/// happened, which has priority 0.
+/// The priority of objects that existed when a watch began, and of resyncs: they wait behind other events, which have
+/// priority 0.
 pub const LOW_PRIORITY: i32 = -100;

@@ -1,42 +1,37 @@
-//! Objects that are to be there and to look so: read, changed in a copy, compared, and written only if something is another.
+//! Desired objects: an object is read, changed in a copy, compared, and written only if it differs.
 
+mod attempts;
 mod comparison;
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_cache::{ObjectKey, object_key};
 use serde_json::Value;
 
 use crate::ownership::{Owner, OwnershipError, controller_of};
 use crate::{BoxError, Client, ClientError, Object, Patch, PatchError};
+pub(crate) use attempts::Attempts;
 use comparison::Comparison;
 
-/// How often an object is read and written if others get in the way.
-const TRIES: u32 = 5;
-
-/// How long is waited before the second try.
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
-
-/// What was done to an object.
+/// The writes that an object needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum EnsureOutcome {
-    /// Nothing: it was as it should be, and nothing was written.
+    /// The object was as desired. Nothing was written.
     Unchanged,
-    /// It was not there.
+    /// The object did not exist.
     Created,
-    /// It was changed, but for its status.
+    /// The object was changed, without its status.
     Updated,
-    /// It was changed, and its status too.
+    /// The object and its status were changed.
     UpdatedStatus,
-    /// Only its status was changed.
+    /// Only the status was changed.
     UpdatedStatusOnly,
 }
 
-/// An object that is as it should be, and what was done for that. It is the object, by `Deref`.
+/// An object that is as desired, and the writes that this needed. It dereferences to the object.
 #[derive(Clone, Debug)]
 pub struct Ensured<K> {
     object: Arc<K>,
@@ -44,7 +39,7 @@ pub struct Ensured<K> {
 }
 
 impl<K> Ensured<K> {
-    /// What was done.
+    /// The writes that were needed.
     #[must_use]
     pub fn outcome(&self) -> EnsureOutcome {
         self.outcome
@@ -71,77 +66,77 @@ impl<K> Deref for Ensured<K> {
     }
 }
 
-/// Why an object is not as it should be.
+/// Why an object could not be made as desired.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnsureError {
-    /// It is there, and is not controlled by the owner that it should have. Nothing was changed.
+    /// The object exists, and its controller is not the desired owner. Nothing was changed.
     #[error(
         "{kind} {key} exists and is {}, not by {owner}: it is left alone; delete it, or use another name",
         .controller.as_deref().map_or("controlled by nobody".to_owned(), |it| format!("controlled by {it}"))
     )]
     NotControlled {
-        /// Its kind.
+        /// The object's kind.
         kind: String,
-        /// Its key.
+        /// The object's key.
         key: ObjectKey,
-        /// Who should control it.
+        /// The desired controller.
         owner: String,
-        /// Who does.
+        /// The present controller.
         controller: Option<String>,
     },
-    /// It cannot be owned so.
+    /// The owner cannot own the object.
     #[error(transparent)]
     Ownership(#[from] OwnershipError),
-    /// The change failed.
-    #[error("{kind} {key} cannot be made as it should be: {}", crate::error::describe(&**.source))]
+    /// The closure failed.
+    #[error("{kind} {key} cannot be brought to its desired state: {}", crate::error::describe(&**.source))]
     Change {
-        /// Its kind.
+        /// The object's kind.
         kind: String,
-        /// Its key.
+        /// The object's key.
         key: ObjectKey,
-        /// What went wrong.
+        /// The closure's error.
         #[source]
         source: BoxError,
     },
-    /// The change gave it another name or namespace.
+    /// The closure changed the name or the namespace.
     #[error("{kind} {key} was changed to be {changed}: a change may not touch the name or the namespace")]
     Identity {
-        /// Its kind.
+        /// The object's kind.
         kind: String,
-        /// Its key.
+        /// The object's key.
         key: ObjectKey,
-        /// What it was changed to.
+        /// The key after the closure.
         changed: ObjectKey,
     },
-    /// It cannot be written as JSON, or has no version.
+    /// The object cannot be written as JSON, or has no resource version.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// It could not be read or written; also if others got in the way five times.
-    #[error(transparent)]
+    /// The object could not be read or written. It is a conflict if five attempts met one.
+    #[error("{0}")]
     Client(#[from] ClientError),
 }
 
 impl EnsureError {
-    /// Whether it is there and belongs to another, or to nobody.
+    /// Whether the object exists and has another controller, or none.
     #[must_use]
     pub fn is_not_controlled(&self) -> bool {
         matches!(self, Self::NotControlled { .. } | Self::Ownership(OwnershipError::AlreadyControlled { .. }))
     }
 
-    /// Whether the very same may succeed later.
+    /// Whether the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Client(error) if error.is_retryable() || error.is_conflict())
     }
 }
 
-/// An object as it is created if it is not there: an object, or what [`child`](crate::ownership::child) returns.
+/// The object to create if it does not exist: an object, or the result of [`child`](crate::ownership::OwnerExt::child).
 pub trait Desired<K> {
     /// The object.
     ///
     /// # Errors
-    /// When it could not be made.
+    /// When the owner cannot own the object.
     fn into_object(self) -> Result<K, OwnershipError>;
 }
 
@@ -157,12 +152,13 @@ impl<K: Object> Desired<K> for Result<K, OwnershipError> {
     }
 }
 
-/// What a change returns: nothing, or a result.
+/// The result of a closure that changes an object or a status: `()`, or a `Result` with any error. The value in the `Result`
+/// is ignored.
 pub trait Mutation {
-    /// Whether it succeeded.
+    /// The closure's error.
     ///
     /// # Errors
-    /// When it did not.
+    /// When the closure failed.
     fn into_result(self) -> Result<(), BoxError>;
 }
 
@@ -172,13 +168,13 @@ impl Mutation for () {
     }
 }
 
-impl<E: Into<BoxError>> Mutation for Result<(), E> {
+impl<T, E: Into<BoxError>> Mutation for Result<T, E> {
     fn into_result(self) -> Result<(), BoxError> {
-        self.map_err(Into::into)
+        self.map(drop).map_err(Into::into)
     }
 }
 
-/// How an object that is there is written.
+/// Method of writing an existing object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
     Update,
@@ -186,29 +182,29 @@ enum Write {
 }
 
 impl Client {
-    /// Sees to it that an object is there and looks as it should: what most of a reconcile is.
+    /// Creates an object, or updates its differing fields: the main step of most reconciles.
     ///
-    /// The object is read (from the cache, if its kind is declared). If it is not there, `desired` is changed by `change` and
-    /// created. If it is, a copy of it is changed, and the difference is sent as a patch that the server refuses if the object
-    /// was changed meanwhile. **Nothing is sent if there is no difference**: what is compared is what the API server would make
-    /// of both, so that `1000m` is `1` in a quantity, and an empty list is no list.
+    /// The object is read (from the cache, if its kind is cached). If it does not exist, `desired` is changed by `change` and
+    /// created. If it exists, a copy of it is changed, and the difference is sent as a patch that the server refuses if the
+    /// object was changed meanwhile. **Nothing is sent if there is no difference**: both sides are compared as the API server
+    /// would store them, so that `1000m` is `1` in a quantity, and an empty list is no list.
     ///
-    /// - `change` gets the object as the server has it, and sets what matters. What it does not touch stays: the defaults of
-    ///   the server, and what others wrote. (Who replaces the whole object, or a whole list with defaults in its elements, takes
-    ///   the defaults away each time, and writes each time.)
-    /// - `change` may be called more than once: the object may be created by another, or changed, in between. It is tried five
-    ///   times then, and read from the server.
-    /// - `change` may not touch the name and the namespace. What only the server sets (uid, version, times, generation) is put
-    ///   back.
-    /// - If `desired` has a controller, as a [`child`](crate::ownership::child) has, an object of that name that this
+    /// - `change` gets the object as the server has it, and sets the fields that matter. All other fields stay: the defaults of
+    ///   the server, and those that others wrote. (A closure that replaces the whole object, or a list with defaults in its
+    ///   items, removes the defaults each time, and so writes each time.)
+    /// - `change` may be called more than once: another client may create or change the object meanwhile. There are five
+    ///   attempts; all but the first read the object from the server.
+    /// - `change` must not touch the name and the namespace. Fields that only the server sets (uid, version, times, generation)
+    ///   are restored.
+    /// - If `desired` has a controller, as a [`child`](crate::ownership::OwnerExt::child) has, an existing object that this
     ///   controller does not control is left alone: [`EnsureError::NotControlled`].
-    /// - A status that is changed is written through the status subresource, which the kind must have then.
+    /// - A changed status is written through the status subresource, which the kind must have.
     ///
     /// ```no_run
-    /// # use bowline_runtime::{Client, Result, ownership::child};
+    /// # use bowline_runtime::{Client, Result, ownership::OwnerExt as _};
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-    /// # async fn reconcile(client: &Client, owner: &ConfigMap) -> Result<()> {
-    /// let web = client.ensure(child::<Deployment>(owner, "web"), |deployment| {
+    /// # async fn reconcile(client: &Client, config: &ConfigMap) -> Result<()> {
+    /// let web = client.ensure(config.child::<Deployment>("web"), |deployment| {
     ///     deployment.spec.get_or_insert_default().replicas = Some(3);
     /// });
     /// assert_eq!(web.await?.spec.as_ref().and_then(|spec| spec.replicas), Some(3));
@@ -217,8 +213,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// When the object belongs to another, cannot be read or written, or `change` fails. It may be there for all that: its
-    /// status is written after it.
+    /// When the object has another controller, cannot be read or written, or `change` fails. The object may exist after an
+    /// error, because its status is written after it.
     pub async fn ensure<K: Object, M: Mutation>(
         &self,
         desired: impl Desired<K>,
@@ -243,11 +239,11 @@ impl Client {
         .await
     }
 
-    /// As [`ensure`](Self::ensure), but an object that is there is replaced as a whole, and one that nobody controls is
-    /// **adopted** by the controller of `desired`, if that has one: what controller-runtime calls `CreateOrUpdate`.
+    /// As [`ensure`](Self::ensure), but an existing object is replaced as a whole, and an object without a controller is
+    /// **adopted** by the controller of `desired`, if that has one: controller-runtime's `CreateOrUpdate`.
     ///
-    /// One that another controls is left alone: [`OwnershipError::AlreadyControlled`]. Nothing else of `desired` is looked at
-    /// if the object is there.
+    /// An object with another controller is left alone: [`OwnershipError::AlreadyControlled`]. Nothing else of `desired` is
+    /// used if the object exists.
     ///
     /// Fields that this program's type does not know are lost by a replacement.
     ///
@@ -263,8 +259,8 @@ impl Client {
         ensure(self, Write::Update, &desired, |object, _| run_for(owner.as_ref(), object, &mut change)).await
     }
 
-    /// As [`ensure`](Self::ensure), but an object that nobody controls is adopted, as by
-    /// [`create_or_update`](Self::create_or_update): what controller-runtime calls `CreateOrPatch`.
+    /// As [`ensure`](Self::ensure), but an object without a controller is adopted, as by
+    /// [`create_or_update`](Self::create_or_update): controller-runtime's `CreateOrPatch`.
     ///
     /// # Errors
     /// As [`ensure`](Self::ensure).
@@ -292,7 +288,7 @@ fn run<K: Object, M: Mutation>(
     if changed == key { Ok(()) } else { Err(EnsureError::Identity { kind: kind(), key, changed }) }
 }
 
-/// Runs a change, and makes the object the owner's, whatever the change did to its owners.
+/// Runs a change, then sets the controller, also if the change removed it.
 fn run_for<K: Object, M: Mutation>(
     owner: Option<&Owner>,
     object: &mut K,
@@ -314,9 +310,9 @@ async fn ensure<K: Object>(
     let key = object_key(desired);
     let live = client.live();
     let mut done = Done::default();
-    let mut tries = 0;
+    let mut attempts = Attempts::default();
     loop {
-        let reader = if tries == 0 { client } else { &live };
+        let reader = if attempts.is_first() { client } else { &live };
         let known = reader.find::<K>(&key).await?;
         let is_known = known.is_some();
         let outcome = if let Some(known) = known {
@@ -334,23 +330,19 @@ async fn ensure<K: Object>(
             Err(EnsureError::Client(error)) => error,
             Err(error) => return Err(error),
         };
-        // What was read was old, or is by now; or what was just created was changed before its status was written.
+        // The object that was read is old by now, or the created object was changed before its status was written.
         let is_contended = if is_known || done.is_created {
             error.is_conflict() || error.is_not_found()
         } else {
             error.is_already_exists()
         };
-        tries += 1;
-        if !is_contended || tries >= TRIES {
+        if !is_contended || !attempts.next(client).await {
             return Err(error.into());
-        }
-        if tries > 1 {
-            client.clock().sleep(client.clock().rng().jitter(BETWEEN_TRIES * tries, 1.0)).await;
         }
     }
 }
 
-/// What was written so far. A try that came half the way counts.
+/// The writes so far, also those of attempts that failed later.
 #[derive(Default)]
 struct Done {
     is_created: bool,
@@ -373,7 +365,7 @@ impl Done {
 async fn create<K: Object>(client: &Client, object: &K, done: &mut Done) -> Result<Arc<K>, EnsureError> {
     let mut created = client.create(object).await?;
     done.is_created = true;
-    // A server with a status subresource ignores the status of what is created.
+    // A server with a status subresource ignores the status of an object that is created.
     let wanted = Comparison::new(object)?;
     if wanted.has_status() && Comparison::new(&created)?.status() != wanted.status() {
         created = write_status(client, &created, wanted.status().clone()).await?;
@@ -388,7 +380,7 @@ async fn bring_about<K: Object>(
     changed: K,
     done: &mut Done,
 ) -> Result<Arc<K>, EnsureError> {
-    // Most of the time nothing changes, and then nothing more than this is done.
+    // Most of the time nothing changes. This comparison is the cheapest.
     if serde_json::to_vec(&*known).map_err(PatchError::from)?
         == serde_json::to_vec(&changed).map_err(PatchError::from)?
     {
@@ -413,7 +405,7 @@ async fn bring_about<K: Object>(
     Ok(object)
 }
 
-/// Makes the status of an object what it should be, if it is still the version that it was.
+/// Writes the status of an object. It is a conflict if the object has another version by now.
 async fn write_status<K: Object>(client: &Client, object: &K, status: Value) -> Result<K, EnsureError> {
     let old = serde_json::to_value(object).map_err(PatchError::from)?;
     let mut new = old.clone();
@@ -422,7 +414,7 @@ async fn write_status<K: Object>(client: &Client, object: &K, status: Value) -> 
     Ok(client.status().patch(&object_key(object), &patch).await?)
 }
 
-/// What only the server sets is as it was.
+/// Restores the fields that only the server sets.
 fn put_back<K: Object>(changed: &mut K, known: &K) {
     let (meta, known) = (changed.meta_mut(), known.meta());
     meta.uid.clone_from(&known.uid);

@@ -1,8 +1,8 @@
-//! Events: what a controller tells people about an object.
+//! Kubernetes events about objects, such as `kubectl describe` shows.
 //!
-//! A [`Recorder`] makes a record of what it is told and hands it to its [`Broadcaster`], which gives it to each [`Sink`].
-//! What is alike is gathered at once (`correlator.rs`), what is to be written waits in a bounded queue (`outbox.rs`), and a
-//! task per sink writes it (`delivery.rs`).
+//! A [`Recorder`] creates records and passes them to its [`Broadcaster`], which passes them to each [`EventSink`].
+//! Similar events are aggregated at once (`correlator.rs`), pending writes wait in a bounded queue (`outbox.rs`), and
+//! one task per sink writes them (`delivery.rs`).
 
 mod api_sink;
 mod broadcaster;
@@ -27,4 +27,4 @@ pub use metrics::EventCounts;
 pub use record::{EventRecord, EventType};
 pub use recorder::{NewEvent, Recorder};
 pub use reference::ToReference;
-pub use sink::{Repeats, Sink, SinkError, SinkFuture};
+pub use sink::{EventSink, RepeatPolicy, SinkError, SinkFuture};

@@ -1,48 +1,47 @@
-//! Finalizers: what has to be done before an object may go.
+//! Finalizers: work that has to be done before an object may be deleted.
 //!
-//! An object with finalizers is not deleted but marked: it goes when the last one is taken off. Who puts one on takes it off,
-//! and nobody else's. [`add`], [`remove`] and [`contains`] change an object in memory; [`attach`] and [`detach`] write, and
-//! [`Finalizers`] is all of it for a controller.
+//! An object with finalizers is not deleted but marked with a deletion timestamp. It is deleted when its last finalizer is
+//! removed. A controller adds and removes its own finalizers only.
+//!
+//! - [`with_cleanup`] is the usual form: a reconcile function and a cleanup function side by side, with one finalizer.
+//! - [`Finalizers`] runs several finalizers in order, from inside a reconcile.
+//! - [`attach`] and [`detach`] write a finalizer. [`add`], [`remove`] and [`contains`] work on an object in memory.
 
 mod registry;
+mod with_cleanup;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bowline_cache::object_key;
 use kube::Resource;
 use serde_json::json;
 
+use crate::ensure::Attempts;
 use crate::{AsObject, BoxError, Client, ClientError, Object, Patch, PatchError};
 pub use registry::{Finalized, Finalizer, FinalizerFuture, Finalizers, InvalidFinalizer};
+pub use with_cleanup::{Cleanup, CleanupReconciler, with_cleanup};
 
-/// How often a write is tried that others get in the way of.
-const TRIES: u32 = 5;
-
-/// How long is waited before the second try.
-const BETWEEN_TRIES: Duration = Duration::from_millis(10);
-
-/// Why an object could not be finalized, or its finalizers not be written.
+/// Why a finalizer failed, or could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinalizerError {
-    /// What had to be done failed. The finalizer stays, and so do those that come after it.
+    /// The cleanup failed. Its finalizer stays, and so do those after it.
     #[error("finalizer {key} of {object} failed: {}", crate::error::describe(&**.source))]
     Failed {
         /// The finalizer.
         key: String,
         /// The object.
         object: String,
-        /// What went wrong.
+        /// The error of the cleanup.
         #[source]
         source: BoxError,
     },
     /// The finalizers of the object could not be written.
     #[error("finalizer {key}: {source}")]
     Client {
-        /// The finalizer, or those that were to be put on.
+        /// The finalizer, or those to add.
         key: String,
-        /// What went wrong.
+        /// The error of the client.
         #[source]
         source: ClientError,
     },
@@ -53,13 +52,13 @@ pub enum FinalizerError {
         key: String,
         /// The object.
         object: String,
-        /// What it has not.
+        /// The missing field.
         #[source]
         source: PatchError,
     },
 }
 
-/// Puts a finalizer on an object in memory. Whether it was not there.
+/// Adds a finalizer to an object in memory. Returns whether it was missing.
 pub fn add(object: &mut impl Resource, finalizer: &str) -> bool {
     if contains(object, finalizer) {
         return false;
@@ -68,7 +67,7 @@ pub fn add(object: &mut impl Resource, finalizer: &str) -> bool {
     true
 }
 
-/// Takes a finalizer off an object in memory. Whether it was there. Others stay.
+/// Removes a finalizer from an object in memory. Returns whether it was there. Other finalizers stay.
 pub fn remove(object: &mut impl Resource, finalizer: &str) -> bool {
     let meta = object.meta_mut();
     let Some(finalizers) = &mut meta.finalizers else { return false };
@@ -87,15 +86,15 @@ pub fn contains<K: Resource>(object: &impl AsObject<K>, finalizer: &str) -> bool
     object.as_object().meta().finalizers.iter().flatten().any(|it| it == finalizer)
 }
 
-/// Puts a finalizer on an object in the API server, and returns it as the server has it; the same object, without a request, if
-/// it was there already.
+/// Adds a finalizer to an object in the API server, and returns the object as the server has it. If the finalizer is there
+/// already, nothing is sent, and the same object is returned.
 ///
-/// The server refuses it with a conflict if the object was changed since it was read, so that nothing is lost that others put
-/// on it: it is read again then, up to five times.
+/// The server refuses the write with a conflict if the object was changed since it was read, so that finalizers that others
+/// added are not lost. The object is then read again, up to five attempts in all.
 ///
 /// # Errors
-/// When it cannot be written. One that is gone, was made again, or is being deleted (to which no finalizer can be added) is an
-/// error of the client.
+/// When it cannot be written. An object that is gone, was created again, or is being deleted (no finalizer can be added to it)
+/// is an error of the client.
 pub async fn attach<K: Object>(
     client: &Client,
     object: &Arc<K>,
@@ -105,8 +104,9 @@ pub async fn attach<K: Object>(
     Ok(changed.unwrap_or_else(|| Arc::clone(object)))
 }
 
-/// Takes a finalizer off an object in the API server, and returns it as the server has it; `None` if it is gone: this was the
-/// last one, or it was gone before. The same object, without a request, if the finalizer was not there.
+/// Removes a finalizer from an object in the API server, and returns the object as the server has it; `None` if it is gone:
+/// this was the last finalizer, or it was gone before. If the finalizer is not there, nothing is sent, and the same object is
+/// returned.
 ///
 /// Conflicts are handled as by [`attach`].
 ///
@@ -129,7 +129,7 @@ pub async fn detach<K: Object>(
     }
 }
 
-/// Writes the finalizers of an object after a change; `None` if there was nothing to change.
+/// Writes the finalizers of an object after a change. `None` if nothing had to be written, and the object is the given one.
 async fn write<K: Object>(
     client: &Client,
     object: &Arc<K>,
@@ -138,11 +138,11 @@ async fn write<K: Object>(
 ) -> Result<Option<Arc<K>>, FinalizerError> {
     let mut object = Arc::clone(object);
     let failed = |source| FinalizerError::Client { key: key.to_owned(), source };
-    let mut tries = 0;
+    let mut attempts = Attempts::default();
     loop {
         let mut changed = (*object).clone();
         if !change(&mut changed) {
-            return Ok((tries > 0).then_some(object));
+            return Ok((!attempts.is_first()).then_some(object));
         }
         let patch = patch(&*object, &changed).map_err(|source| {
             let object = object_key(&*object).to_string();
@@ -153,21 +153,19 @@ async fn write<K: Object>(
             Err(error) if error.is_conflict() => error,
             Err(error) => return Err(failed(error)),
         };
-        tries += 1;
-        if tries >= TRIES {
+        if !attempts.next(client).await {
             return Err(failed(conflict));
         }
-        client.clock().sleep(client.clock().rng().jitter(BETWEEN_TRIES * tries, 1.0)).await;
         let fresh = client.live().get::<K>(&object_key(&*object)).await.map_err(failed)?;
         if fresh.meta().uid != object.meta().uid {
-            // Another object has its name: this one is gone, whatever the conflict says.
+            // Another object has this name. The conflict reports that the given one is gone.
             return Err(failed(conflict));
         }
         object = fresh;
     }
 }
 
-/// Only the finalizers, for the very object and version that was read.
+/// A patch of the finalizers only, for the uid and version that were read.
 fn patch<K: Resource>(old: &K, new: &K) -> Result<Patch, PatchError> {
     let meta = old.meta();
     if meta.resource_version.is_none() {
@@ -187,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finalizer_is_put_on_once_and_only_that_one_taken_off() {
+    fn a_finalizer_is_added_once_and_no_other_is_removed() {
         let mut map = ConfigMap::default();
         assert!(add(&mut map, "example.com/a") && !add(&mut map, "example.com/a"));
         assert!(add(&mut map, "example.com/b"));

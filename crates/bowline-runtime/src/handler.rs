@@ -1,23 +1,36 @@
-//! Which objects are to be reconciled because of a change: handlers turn a change into requests. Whether a change is worth a
-//! look at all, a [predicate](crate::predicate) has decided before.
+//! Handlers map a change to requests for the affected objects. A [predicate](crate::predicate) has accepted the change
+//! before.
 
+mod annotated_owner;
+mod asynchronous;
+mod context;
+mod into;
 mod owner;
 mod requests;
 
+pub use annotated_owner::{AnnotatedOwnerHandler, annotated_owner};
+pub use asynchronous::{AsyncHandler, AsyncMapHandler, map_async};
+pub use context::HandlerContext;
+pub use into::IntoHandler;
+pub(crate) use into::{AnyHandler, HandlerCode};
 pub use owner::{OwnerHandler, owner, owner_of};
 pub use requests::Requests;
-pub(crate) use requests::{Batch, Wanted};
+pub(crate) use requests::{Batch, QueuedRequest};
 
 use std::fmt;
 
-use crate::{Change, Request};
+use crate::{Change, HasMetadata, Request};
 
-/// Turns a change of an object into requests: which objects are to be reconciled because of it.
+/// Maps a change to requests for the objects that have to be reconciled. A handler that awaits, for example a read, is
+/// an [`AsyncHandler`].
 ///
-/// A deletion that was missed and is told later is a deletion like any other, with the object as it last was.
+/// A deletion that the watch missed is delivered later, with the last known state of the object.
 ///
-/// It is called by the task that hands on the events of a watch, one at a time, and must be quick. A panic in it is
-/// caught, logged and counted, and that one change is lost. Closures are handlers too:
+/// The task of the watch calls it with one change at a time, and so does the task that retries changes. It must be quick. A
+/// panic in it is caught, logged and counted (`bowline_source_panics_total`), and the change is retried while others go on: ten
+/// attempts in all, with pauses from a second to a minute. Then it is [named](crate::Controller::unhandled_changes).
+///
+/// Closures are handlers too:
 ///
 /// ```
 /// use bowline_runtime::{Change, Request};
@@ -33,7 +46,7 @@ use crate::{Change, Request};
 /// # check(handler);
 /// ```
 pub trait Handler<K>: Send + Sync + 'static {
-    /// Adds the objects that are to be reconciled to `requests`; one that is added twice counts once.
+    /// Adds the objects to reconcile to `requests`; one that is added twice counts once.
     fn handle(&self, change: &Change<'_, K>, requests: &mut Requests<'_>);
 }
 
@@ -57,8 +70,9 @@ pub fn object() -> ObjectHandler {
     ObjectHandler
 }
 
-/// Reconciles what a function makes of the object. It is called for the old object and for the new one, so that those are
-/// told that the object concerned until now, too.
+/// Reconciles the objects that a function returns. After an update it is called with the previous object and with the
+/// present one, so that an object that is no longer affected is reconciled as well. For a function that awaits, use
+/// [`map_async`].
 ///
 /// ```
 /// use bowline_runtime::{Request, handler};
@@ -78,10 +92,9 @@ where
     MapHandler(function)
 }
 
-impl<K> Handler<K> for ObjectHandler {
+impl<K: HasMetadata> Handler<K> for ObjectHandler {
     fn handle(&self, change: &Change<'_, K>, requests: &mut Requests<'_>) {
-        let _ = change;
-        requests.add_object();
+        requests.add_object(change.meta());
     }
 }
 

@@ -9,20 +9,22 @@ pub mod conditions;
 mod context;
 mod controller;
 pub mod debug;
+mod definition;
 mod ensure;
 mod error;
 mod events;
 pub mod finalizer;
 pub mod handler;
 pub mod health;
-mod journal;
 pub mod leader_election;
+mod log_throttle;
 mod manager;
 mod mapper;
 mod metrics;
 mod object;
 pub mod ownership;
 pub mod predicate;
+mod reconcile_history;
 mod reconciler;
 mod request;
 mod scheme;
@@ -34,31 +36,36 @@ mod trigger;
 mod watch;
 
 pub use action::Action;
-pub use change::{Change, ChangeKind};
+pub use change::{Change, ChangeKind, HasMetadata};
 pub use client::{
-    Apply, Client, ClientBuilder, ClientError, Conflict, Delete, DeleteAllOf, FieldValidation, IgnoreErrors,
-    KindClient, KindStatusClient, KindSubresourceClient, Object, Operation, Patch, PatchError, PatchKind,
-    Propagation, StatusClient, SubresourceClient, Verb, Warning,
+    Apply, CachedNamespaces, Client, ClientBuilder, ClientError, Conflict, CreateToken, Delete, DeleteAllOf,
+    Evict, FieldValidation, IgnoreErrors, KindClient, ListStream, Object, Operation, Patch, PatchError,
+    PatchKind, Propagation, ServiceAccountToken, UpdateStatusError, Verb, Warning, WatchEvent, WatchRequest,
+    WatchStream,
 };
-pub use cluster::{Cluster, ClusterBuilder, ClusterError};
+pub use cluster::{Cluster, ClusterBuilder, ClusterError, ClusterName};
 pub use context::{Context, ReconcileId};
 pub use controller::{
-    BuildError, Controller, ControllerBuilder, ControllerError, GaveUp, Home, LOW_PRIORITY, Stopped,
-    WaitingFor, WatchHandle,
+    BuildError, Controller, ControllerBuilder, ControllerError, HasCluster, LOW_PRIORITY, RetriesExhausted,
+    StopReport, UnsyncedSource, WatchHandle,
 };
+pub use definition::{DefinitionError, DefinitionInstaller};
 pub use ensure::{Desired, EnsureError, EnsureOutcome, Ensured, Mutation};
-pub use error::{BoxError, Error, Result, is_terminal, terminal};
+pub use error::{BoxError, Error, ErrorContext, ErrorPredicates, Result, terminal};
 pub use events::{
     ApiSink, Broadcaster, BroadcasterBuilder, CorrelatorOptions, EventApi, EventCounts, EventRecord,
-    EventType, Flushed, LogSink, NewEvent, Recorder, Repeats, Sink, SinkError, SinkFuture, ToReference,
+    EventSink, EventType, Flushed, LogSink, NewEvent, Recorder, RepeatPolicy, SinkError, SinkFuture,
+    ToReference,
 };
-pub use journal::{Journal, Outcome, Run, Runs};
 pub use manager::{
-    Connection, Failure, Manager, ManagerBuilder, ManagerError, Runnable, Stage, WebhookOptions,
+    ConnectionConfig, Failure, Manager, ManagerBuilder, ManagerError, Runnable, Stage, WebhookOptions,
 };
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::{ElectionMetrics, Metrics};
 pub use object::AsObject;
+pub use reconcile_history::{
+    FailedRuns, ReconcileHistory, ReconcileOutcome, ReconcileRecord, ReconcileStream,
+};
 pub use reconciler::{IntoReconciler, ObjectReconciler, Reconciler};
 pub use request::Request;
 pub use scheme::{Decoded, Scheme, SchemeError};

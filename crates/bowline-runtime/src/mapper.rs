@@ -1,4 +1,4 @@
-//! Where objects of a kind are served: from a kind to its resource and back.
+//! The mapping from kinds to resources and back.
 
 mod discovery;
 
@@ -11,7 +11,7 @@ use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use crate::BoxError;
 pub use discovery::DiscoveryMapper;
 
-/// Where objects of a kind are served.
+/// The resource of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestMapping {
     /// Group, version, kind and plural.
@@ -23,42 +23,41 @@ pub struct RestMapping {
 /// A future that a [`RestMapper`] returns.
 pub type MapperFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, MapperError>> + Send + 'a>>;
 
-/// Knows where objects of a kind are served, and of which kind the objects of a resource are.
+/// Maps kinds to resources and back.
 pub trait RestMapper: Send + Sync + 'static {
-    /// Where objects of a kind are served.
+    /// The resource of a kind.
     fn mapping<'a>(&'a self, kind: &'a GroupVersionKind) -> MapperFuture<'a, RestMapping>;
 
-    /// Where objects of a kind are served, in each version that there is; the one that the server prefers comes first.
-    /// Never empty.
+    /// The resource of a kind in each served version, the preferred version first. Never empty.
     fn mappings<'a>(&'a self, kind: &'a GroupKind) -> MapperFuture<'a, Vec<RestMapping>>;
 
-    /// Of which kind the objects of a resource are.
+    /// The kind of a resource, with its mapping.
     fn mapping_of<'a>(&'a self, resource: &'a GroupVersionResource) -> MapperFuture<'a, RestMapping>;
 }
 
-/// Why it is not known where objects are served.
+/// A mapping cannot be found.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapperError {
-    /// There is no such kind.
+    /// The kind does not exist.
     #[error("the API server has no kind {0}: is its custom resource definition installed?")]
     NoKind(String),
-    /// There is no such resource.
+    /// The resource does not exist.
     #[error("the API server has no resource {0}: is its custom resource definition installed?")]
     NoResource(String),
-    /// The server did not say what it has.
-    #[error("the API server did not say which kinds it has: {}", crate::error::describe(&**.0))]
+    /// Discovery failed.
+    #[error("cannot discover the kinds of the API server: {}", crate::error::describe(&**.0))]
     Discovery(#[source] BoxError),
 }
 
 impl MapperError {
-    /// Whether there is no such kind or resource.
+    /// Whether the kind or resource does not exist.
     #[must_use]
     pub fn is_no_match(&self) -> bool {
         matches!(self, Self::NoKind(_) | Self::NoResource(_))
     }
 
-    /// Whether the very same may succeed later: a server that could not be asked, or a kind that may be installed yet.
+    /// Whether a retry may succeed: discovery failed, or the kind may be installed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         true
@@ -66,13 +65,13 @@ impl MapperError {
 }
 
 impl RestMapping {
-    /// The kind as such, of objects as trees.
+    /// The kind with objects as JSON trees.
     #[must_use]
     pub fn dynamic(&self) -> Kind<DynamicObject> {
         Kind::dynamic(self.resource.clone(), self.namespaced)
     }
 
-    /// The kind as such, of the metadata of objects.
+    /// The kind with only the metadata of objects.
     #[must_use]
     pub fn metadata(&self) -> Kind<PartialObjectMeta<DynamicObject>> {
         Kind::metadata_of(self.resource.clone(), self.namespaced)

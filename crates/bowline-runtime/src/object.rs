@@ -1,4 +1,4 @@
-//! Objects, and what holds them.
+//! Objects and their containers.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use kube::Resource;
 
 use crate::Ensured;
 
-/// A `K`, or what holds one: an `Arc<K>`, as a reconciler is given it, or an [`Ensured<K>`](Ensured).
+/// A `K`, or a container of one: an `Arc<K>`, which reconcilers get, or an [`Ensured<K>`](Ensured).
 ///
-/// It is what functions ask for that only read an object, so that `&foo` does for all of them. Nothing is to be called, and
-/// nothing to be implemented.
+/// Functions that only read an object accept this, so that `&foo` works with all of them. Authors need neither call nor
+/// implement it.
 pub trait AsObject<K> {
     /// The object.
     fn as_object(&self) -> &K;

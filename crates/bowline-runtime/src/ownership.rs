@@ -1,13 +1,18 @@
-//! Who owns an object: references to owners, as the garbage collector and the owner handler read them.
+//! Owners of objects: owner references, as the garbage collector and the owner handler read them, and owner annotations for
+//! owners that a reference cannot name.
 //!
-//! An owner is deleted before what it owns. At most one owner of an object is its controller: who takes care of it. The rules
-//! of Kubernetes are checked before anything is sent: an owner in a namespace owns only objects of that namespace, and an
-//! object has one controller.
+//! When an owner is deleted, the garbage collector deletes its children. At most one owner of an object is its controller. The
+//! rules of Kubernetes are checked before anything is sent: an owner in a namespace owns only objects of that namespace, and
+//! an object has one controller.
 //!
-//! Two references are to the same owner if group, kind and name are the same, so that an owner of another version, or one
-//! that was deleted and made again, replaces its reference instead of adding one. Questions ([`is_controlled_by`],
-//! [`has_owner_reference`]) are about the very object: they compare the uid.
+//! All functions take the owner first, then the child. [`OwnerExt`] makes new children.
+//!
+//! Two references are to the same owner if group, kind and name are equal, so that an owner of another version, or one that
+//! was deleted and created again, replaces its reference instead of adding one. The questions
+//! ([`has_controller_reference`], [`has_owner_reference`]) compare the uid.
 
+mod annotation;
+mod child;
 mod claim;
 
 use std::fmt;
@@ -15,32 +20,40 @@ use std::fmt;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
-use kube::core::{NamespaceResourceScope, ObjectMeta};
+use kube::core::ObjectMeta;
 
 use crate::{AsObject, ToReference};
+pub(crate) use annotation::annotated_owner;
+pub use annotation::{
+    OWNER_ANNOTATION, OWNER_TYPE_ANNOTATION, has_owner_annotations, remove_owner_annotations,
+    set_owner_annotations,
+};
+pub use child::OwnerExt;
 pub use claim::{Claim, ClaimError, ClaimFailure, Claimed};
 
-/// Why an object cannot be owned.
+/// Why an owner cannot own an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnershipError {
     /// The owner was not read from the API server.
     #[error("{owner} cannot be an owner: it has no {missing}; use the object as the API server has it")]
     Incomplete {
-        /// The owner, as far as it is known.
+        /// The owner.
         owner: String,
-        /// What it has not.
+        /// The missing field.
         missing: &'static str,
     },
     /// The owner is in another namespace.
-    #[error("{owner} cannot own {child}: an owner in a namespace owns only objects of the same namespace")]
+    #[error(
+        "{owner} cannot own {child}: an owner in a namespace owns only objects of the same namespace; use owner annotations"
+    )]
     CrossNamespace {
         /// The owner.
         owner: String,
-        /// What it cannot own.
+        /// The object.
         child: String,
     },
-    /// The owner is in a namespace, and the object in none.
+    /// The owner is in a namespace, and the object is not.
     #[error(
         "{owner} cannot own {child}, which is in no namespace: set its namespace to that of its owner; an object of the \
          whole cluster cannot be owned by one in a namespace"
@@ -48,22 +61,44 @@ pub enum OwnershipError {
     NoNamespace {
         /// The owner.
         owner: String,
-        /// What it cannot own.
+        /// The object.
         child: String,
     },
-    /// Another object is its controller.
-    #[error("{child} is controlled by {controller} already, and cannot be by {owner} too")]
+    /// A namespace was given for an object of a cluster-scoped kind.
+    #[error(
+        "{child} cannot be in namespace {namespace}: its kind is cluster-scoped; use `child` without a namespace"
+    )]
+    NotNamespaced {
+        /// The object.
+        child: String,
+        /// The namespace.
+        namespace: String,
+    },
+    /// The object has another controller.
+    #[error("{child} is already controlled by {controller}; {owner} cannot control it too")]
     AlreadyControlled {
-        /// What was to be owned.
+        /// The object.
         child: String,
         /// Its controller.
         controller: String,
-        /// Who was to be.
+        /// The owner that was requested as its controller.
+        owner: String,
+    },
+    /// The object's annotations name another owner.
+    #[error(
+        "{child} is annotated with the owner {annotated} already, and cannot have {owner} too: remove its owner annotations"
+    )]
+    AlreadyAnnotated {
+        /// The object.
+        child: String,
+        /// The owner in its annotations.
+        annotated: String,
+        /// The requested owner.
         owner: String,
     },
 }
 
-/// What says that an object is owned by another.
+/// A reference to an owner, to set on its children.
 ///
 /// ```
 /// use bowline_runtime::ownership::Owner;
@@ -85,24 +120,28 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The owner that takes care of the object. It is not gone before the object is, if it is deleted in the foreground.
+    /// The controller of the object. A foreground deletion of the owner waits until the object is gone.
     ///
     /// # Errors
     /// When the owner has no kind, name or uid.
     pub fn controller<O: ToReference>(owner: &impl AsObject<O>) -> Result<Self, OwnershipError> {
-        let mut plain = Self::plain(owner)?;
-        plain.reference.controller = Some(true);
-        plain.reference.block_owner_deletion = Some(true);
-        Ok(plain)
+        Self::from_reference(owner.as_object().to_reference())
     }
 
-    /// An owner that the object goes with, and no more.
+    /// An owner that is not the controller. The object is deleted after all its owners are.
     ///
     /// # Errors
     /// When the owner has no kind, name or uid.
     pub fn plain<O: ToReference>(owner: &impl AsObject<O>) -> Result<Self, OwnershipError> {
-        let ObjectReference { api_version, kind, name, namespace, uid, .. } =
-            owner.as_object().to_reference();
+        let mut owner = Self::controller(owner)?;
+        owner.reference.controller = None;
+        owner.reference.block_owner_deletion = None;
+        Ok(owner)
+    }
+
+    /// A controller.
+    fn from_reference(owner: ObjectReference) -> Result<Self, OwnershipError> {
+        let ObjectReference { api_version, kind, name, namespace, uid, .. } = owner;
         let shown = show(kind.as_deref(), namespace.as_deref(), name.as_deref());
         let wanted = |value: Option<String>, missing| {
             let value = value.filter(|value| !value.is_empty());
@@ -113,29 +152,29 @@ impl Owner {
             kind: wanted(kind, "kind")?,
             name: wanted(name, "name")?,
             uid: wanted(uid, "uid")?,
-            controller: None,
-            block_owner_deletion: None,
+            controller: Some(true),
+            block_owner_deletion: Some(true),
         };
         Ok(Self { reference, namespace: namespace.filter(|it| !it.is_empty()) })
     }
 
-    /// Whether an owner that is deleted in the foreground waits until the object is gone. Default: `true` of a controller, and
-    /// not said otherwise.
+    /// Whether a foreground deletion of the owner waits until the object is gone. Default: `true` for a controller, unset for
+    /// other owners.
     pub fn block_owner_deletion(mut self, blocks: bool) -> Self {
         self.reference.block_owner_deletion = Some(blocks);
         self
     }
 
-    /// The reference as it is written.
+    /// The reference to write.
     #[must_use]
     pub fn reference(&self) -> &OwnerReference {
         &self.reference
     }
 
-    /// Sets the reference on an object, in place of one to the same owner. Whether the object is another now.
+    /// Sets the reference on an object. It replaces one to the same owner. Returns whether the object changed.
     ///
     /// # Errors
-    /// When the owner cannot own this object. It is as it was then.
+    /// When the owner cannot own this object. Nothing is changed then.
     pub fn set_on(&self, child: &mut impl Resource) -> Result<bool, OwnershipError> {
         let shown = show(None, child.meta().namespace.as_deref(), child.meta().name.as_deref());
         self.check(child.meta(), &shown)?;
@@ -149,7 +188,7 @@ impl Owner {
         Ok(true)
     }
 
-    /// The controller that an object has.
+    /// The controller of an object.
     pub(crate) fn controller_of<K: Resource>(child: &K) -> Option<Self> {
         let reference = controller_of(child)?.clone();
         Some(Self { reference, namespace: None })
@@ -188,8 +227,8 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Makes `owner` the controller of `child`: short for [`Owner::controller`] and [`Owner::set_on`]. Whether the child is
-/// another now.
+/// Makes `owner` the controller of `child`: short for [`Owner::controller`] and [`Owner::set_on`]. Returns whether the child
+/// changed.
 ///
 /// # Errors
 /// When the owner cannot own the child, or the child has another controller.
@@ -200,8 +239,8 @@ pub fn set_controller_reference<O: ToReference>(
     Owner::controller(owner)?.set_on(child)
 }
 
-/// Makes `owner` one of the owners of `child`: short for [`Owner::plain`] and [`Owner::set_on`]. Whether the child is another
-/// now.
+/// Makes `owner` one of the owners of `child`: short for [`Owner::plain`] and [`Owner::set_on`]. Returns whether the child
+/// changed.
 ///
 /// # Errors
 /// When the owner cannot own the child.
@@ -212,13 +251,13 @@ pub fn set_owner_reference<O: ToReference>(
     Owner::plain(owner)?.set_on(child)
 }
 
-/// Removes the references of `child` to `owner`, whether that is its controller or not. Whether there was one.
+/// Removes the references of `child` to `owner`, whether or not it is the controller. Returns whether there was one.
 pub fn remove_owner_reference<O: ToReference>(owner: &impl AsObject<O>, child: &mut impl Resource) -> bool {
     let owner = owner.as_object().to_reference();
     remove(child, |reference| refers_to(reference, &owner))
 }
 
-/// Removes the reference of `child` to `owner` if that is its controller. Whether it was.
+/// Removes the reference of `child` to `owner` if that is its controller. Returns whether it was.
 pub fn remove_controller_reference<O: ToReference>(
     owner: &impl AsObject<O>,
     child: &mut impl Resource,
@@ -227,7 +266,7 @@ pub fn remove_controller_reference<O: ToReference>(
     remove(child, |reference| reference.controller == Some(true) && refers_to(reference, &owner))
 }
 
-/// Whether this very `owner` is one of the owners of `child`.
+/// Whether `owner` is one of the owners of `child`. The uid counts: an owner that was created again is another owner.
 #[must_use]
 pub fn has_owner_reference<O: ToReference, K: Resource>(
     owner: &impl AsObject<O>,
@@ -238,11 +277,11 @@ pub fn has_owner_reference<O: ToReference, K: Resource>(
     uid.is_some_and(|uid| references.into_iter().any(|reference| reference.uid == uid))
 }
 
-/// Whether this very `owner` is the controller of `child`.
+/// Whether `owner` is the controller of `child`. The uid counts: an owner that was created again is another owner.
 #[must_use]
-pub fn is_controlled_by<O: ToReference, K: Resource>(
-    child: &impl AsObject<K>,
+pub fn has_controller_reference<O: ToReference, K: Resource>(
     owner: &impl AsObject<O>,
+    child: &impl AsObject<K>,
 ) -> bool {
     let uid = owner.as_object().to_reference().uid;
     controller_of(child).is_some_and(|controller| Some(&controller.uid) == uid.as_ref())
@@ -252,45 +291,6 @@ pub fn is_controlled_by<O: ToReference, K: Resource>(
 #[must_use]
 pub fn controller_of<'a, K: Resource + 'a>(child: &'a impl AsObject<K>) -> Option<&'a OwnerReference> {
     controller_in(child.as_object().meta())
-}
-
-/// A new object of this name that `owner` controls, in its namespace if there are namespaces for its kind. It is not in the
-/// API server yet: give it to [`Client::ensure`](crate::Client::ensure), which takes what this returns as it is.
-///
-/// If the owner is in no namespace and the child has to be in one, that is to be set.
-///
-/// An owner in an `Arc` is given as `&*owner`: only the child's type is to be written, `child::<Deployment>(…)`, so that it
-/// cannot be told from the argument what holds the owner.
-///
-/// # Errors
-/// When the owner has no kind, name or uid, or is in a namespace and the kind is not.
-pub fn child<K>(owner: &impl ToReference, name: impl Into<String>) -> Result<K, OwnershipError>
-where
-    K: Resource<DynamicType = (), Scope: 'static> + Default,
-{
-    let owner = Owner::controller(owner)?;
-    let mut child = K::default();
-    let meta = child.meta_mut();
-    meta.name = Some(name.into());
-    if std::any::TypeId::of::<K::Scope>() == std::any::TypeId::of::<NamespaceResourceScope>() {
-        meta.namespace.clone_from(&owner.namespace);
-    }
-    let shown = show(Some(&K::kind(&())), meta.namespace.as_deref(), meta.name.as_deref());
-    owner.check(meta, &shown)?;
-    meta.owner_references = Some(vec![owner.reference]);
-    Ok(child)
-}
-
-/// As [`child`], with a name that is the owner's and a suffix: `blog-web` for the suffix `web` of the owner `blog`.
-///
-/// # Errors
-/// As [`child`].
-pub fn child_with_suffix<K>(owner: &impl ToReference, suffix: &str) -> Result<K, OwnershipError>
-where
-    K: Resource<DynamicType = (), Scope: 'static> + Default,
-{
-    let name = owner.to_reference().name.unwrap_or_default();
-    child(owner, format!("{name}-{suffix}"))
 }
 
 fn controller_in(child: &ObjectMeta) -> Option<&OwnerReference> {
@@ -323,7 +323,7 @@ fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// `Kind namespace/name`, as far as it is known.
+/// `Kind namespace/name`, without the parts that are unknown.
 fn show(kind: Option<&str>, namespace: Option<&str>, name: Option<&str>) -> String {
     let (kind, name) = (kind.unwrap_or("object"), name.unwrap_or("without a name"));
     match namespace.filter(|it| !it.is_empty()) {

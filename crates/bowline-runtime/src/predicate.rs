@@ -1,5 +1,5 @@
-//! Which changes are worth a look: predicates, which see what happened, the old object and the new one. They decide; what
-//! becomes of a change that is worth a look is the [handler](crate::handler)'s to say.
+//! Predicates: they select the changes that may cause a reconcile. They see the kind of the change, the old object and
+//! the new one. A [handler](crate::handler) maps the accepted changes to requests.
 
 mod combine;
 mod metadata;
@@ -12,12 +12,12 @@ pub use metadata::{
 
 use crate::Change;
 
-/// Decides whether a change is worth a look. What it does not accept causes no reconcile.
+/// Decides whether a change may cause a reconcile. A rejected change causes none.
 ///
-/// It sees the old object and the new one, and what happened. One that compares the two says `true` to whatever is not an
-/// update: a creation or a deletion that nobody looks at is missed for good.
+/// It sees the kind of the change, the old object and the new one. A predicate that compares the two must accept
+/// creations and deletions: a rejected change is not delivered again.
 ///
-/// Predicates that need nothing but metadata are predicates of every kind, `ObjectMeta` included, and can filter
+/// Predicates of metadata are predicates of every kind, [`dyn HasMetadata`](crate::HasMetadata) included, and can filter
 /// [all watches](crate::ControllerBuilder::filter) of a controller. Closures are predicates too:
 ///
 /// ```
@@ -26,17 +26,18 @@ use crate::Change;
 /// use k8s_openapi::api::core::v1::ConfigMap;
 ///
 /// let not_of_helm = |change: &Change<'_, ConfigMap>| change.meta().name.as_deref() != Some("helm");
-/// let worth_a_look = not_of_helm.and(generation_changed().or(labels_changed()));
-/// assert!(worth_a_look.accepts(&Change::create(&ConfigMap::default())));
+/// let relevant = not_of_helm.and(generation_changed().or(labels_changed()));
+/// assert!(relevant.accepts(&Change::create(&ConfigMap::default())));
 /// ```
 ///
-/// It is called by the task that hands on the events of a watch, one at a time, and must be quick. A panic in it is
-/// caught, logged and counted, and that one change is lost.
+/// The task of the watch calls it with one change at a time, and so does the task that retries changes. It must be quick. A
+/// panic in it is caught, logged and counted, and the change is retried as after a panic of a
+/// [handler](crate::handler::Handler).
 pub trait Predicate<K: ?Sized>: Send + Sync + 'static {
-    /// Whether the change is worth a look.
+    /// Whether the change is accepted.
     fn accepts(&self, change: &Change<'_, K>) -> bool;
 
-    /// Accepts what both accept.
+    /// Accepts a change if both predicates do.
     fn and<P: Predicate<K>>(self, other: P) -> And<Self, P>
     where
         Self: Sized,
@@ -44,7 +45,7 @@ pub trait Predicate<K: ?Sized>: Send + Sync + 'static {
         And(self, other)
     }
 
-    /// Accepts what one of the two accepts.
+    /// Accepts a change if one of the two predicates does.
     fn or<P: Predicate<K>>(self, other: P) -> Or<Self, P>
     where
         Self: Sized,

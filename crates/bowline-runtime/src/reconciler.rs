@@ -1,4 +1,4 @@
-//! What an operator author writes: a reconciler, by request or by object, as a type, a function or a closure.
+//! Reconcilers, by request or by object: traits for types, and their use for functions and closures.
 
 mod into;
 
@@ -9,23 +9,25 @@ use std::sync::Arc;
 
 use crate::{Action, BoxError, Context, Request};
 
-/// Makes the world as one object says it should be.
+/// Drives the actual state towards one object's desired state.
 ///
-/// It is told which object, not what happened to it: it reads what there is, and does what is missing. It runs once for any
-/// number of events, runs again when it failed, and never runs twice at once for the same object. Why it runs this time,
-/// [`Context::triggers`] says.
+/// It gets the name of an object, not an event: it reads the present state, and does what is missing. It runs once for any
+/// number of events, runs again when it failed, and never runs twice at once for the same object.
+/// [`Context::triggers`] names the events.
 ///
-/// What it returns decides what comes next:
+/// Its result decides the next run:
 /// - `Ok(Action::done())`: nothing, until something happens.
-/// - `Ok(Action::requeue_after(…))`: once more after a time.
-/// - `Err(error)`: logged, counted, and tried again with a delay that grows from 5 ms to 1000 s.
-/// - `Err(terminal(error))` (see [`terminal`](crate::terminal)): logged and counted, and not tried again.
+/// - `Ok(Action::requeue_after(…))`: again after a time.
+/// - `Ok(Action::requeue_at(…))`: again at a time of the wall clock.
+/// - `Err(error)`: logged, counted, and retried with a delay that grows from 5 ms to 1000 s.
+/// - `Err(terminal(error))` (see [`terminal`](crate::terminal)): logged and counted, and not retried. The same holds for
+///   an error that says that a namespace is [not cached](bowline_cache::CacheError::NotCached).
 ///
 /// A panic is an error. So is a run that takes [too long](crate::ControllerBuilder::timeout): its future is dropped.
 ///
 /// Functions and closures are reconcilers too, see [`ControllerBuilder::build`](crate::ControllerBuilder::build).
 pub trait Reconciler: Send + Sync + 'static {
-    /// What can go wrong: any error type will do.
+    /// The error type: any error.
     type Error: Into<BoxError>;
 
     /// Reconciles one object.
@@ -36,15 +38,19 @@ pub trait Reconciler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Action, Self::Error>> + Send;
 }
 
-/// A [`Reconciler`] that is given the object itself: one that is gone is not reconciled.
+/// A [`Reconciler`] that is given the object itself: one that is gone is not reconciled. A request for an object outside the
+/// cached namespaces is an error that is not retried.
 ///
 /// The object comes from the cache, and is never older than what the controller's client wrote of it: should the cache not have
 /// that yet, it is waited for (see [`Client`](crate::Client)).
 ///
-/// The object is shared with everybody who reads it: who wants to change it clones it first. One that has a deletion
-/// timestamp is still there, and its finalizers are waited for.
+/// A request for an object in [another cluster](Request::cluster) fails with a [terminal](crate::terminal) error: only a
+/// [`Reconciler`] can say how that is read.
+///
+/// The object is shared with all its readers: clone it to change it. An object with a deletion timestamp still exists, and
+/// waits for its finalizers.
 pub trait ObjectReconciler<K>: Send + Sync + 'static {
-    /// What can go wrong: any error type will do.
+    /// The error type: any error.
     type Error: Into<BoxError>;
 
     /// Reconciles one object.

@@ -1,4 +1,4 @@
-//! Which Rust type the objects of a kind have: from a kind to its type and back.
+//! The Rust types of kinds, in both directions.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use crate::{BoxError, Object};
 
 /// Types by kind, and kinds by type.
 ///
-/// A type says itself which kind it is of, so that most programs never need one. It is for who starts from a kind: objects
-/// of any kind can be [decoded](Self::decode), and kinds are found without asking a server, also as a [`RestMapper`].
+/// A type names its own kind, so most programs need no scheme. Use it to start from a kind: to [decode](Self::decode)
+/// objects of any kind, or to find kinds without a request to a server, also as a [`RestMapper`].
 ///
 /// ```
 /// use bowline_machinery::GroupVersionKind;
@@ -43,38 +43,38 @@ struct Entry {
     decode: fn(&[u8]) -> serde_json::Result<Box<dyn AnyObject>>,
 }
 
-/// Why a scheme cannot do what it is asked to.
+/// An operation of a scheme failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemeError {
-    /// A kind has one type.
-    #[error("{kind} is registered as {known} already, and cannot be {other} too")]
+    /// The kind is registered with another type.
+    #[error("{kind} is already registered as {known}, not {other}")]
     Taken {
         /// The kind.
         kind: String,
-        /// The type that it has.
+        /// The registered type.
         known: &'static str,
-        /// The type that it was to have.
+        /// The new type.
         other: &'static str,
     },
-    /// Nobody registered a type.
+    /// The kind has no registered type.
     #[error("no type is registered for {0}: register it with `Scheme::with`")]
     Unknown(String),
-    /// The object is not what its kind says.
-    #[error("an object of {kind} cannot be decoded: {source}")]
+    /// The object does not match the type of its kind.
+    #[error("cannot decode an object of {kind}: {source}")]
     Decode {
         /// The kind.
         kind: String,
-        /// What is wrong.
+        /// The decode error.
         #[source]
         source: BoxError,
     },
-    /// It cannot be said what it is.
-    #[error("this is no object: `apiVersion` and `kind` cannot be read")]
+    /// `apiVersion` or `kind` cannot be read.
+    #[error("cannot read `apiVersion` and `kind` of an object")]
     NoKind,
 }
 
-/// An object whose type is known to whoever looks at it.
+/// A decoded object, to be downcast to its type.
 pub struct Decoded {
     kind: GroupVersionKind,
     object: Box<dyn AnyObject>,
@@ -101,25 +101,25 @@ impl<K: Object> AnyObject for K {
 }
 
 impl Scheme {
-    /// Without any type.
+    /// An empty scheme.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one more type. One that is there already changes nothing.
+    /// Adds a type. Adding it again changes nothing.
     ///
     /// # Errors
-    /// When its kind has another type.
+    /// If its kind has another type.
     pub fn with<K: Object>(mut self) -> Result<Self, SchemeError> {
         self.register::<K>()?;
         Ok(self)
     }
 
-    /// Adds a type. One that is there already changes nothing.
+    /// Adds a type in place. Adding it again changes nothing.
     ///
     /// # Errors
-    /// When its kind has another type.
+    /// If its kind has another type.
     pub fn register<K: Object>(&mut self) -> Result<(), SchemeError> {
         let kind = Kind::<K>::typed();
         let mapping = RestMapping { resource: kind.resource().clone(), namespaced: kind.is_namespaced() };
@@ -154,21 +154,21 @@ impl Scheme {
         self.kinds.contains_key(kind)
     }
 
-    /// Where objects of a kind are served, as its type says.
+    /// The resource of a kind, from its type.
     #[must_use]
     pub fn mapping(&self, kind: &GroupVersionKind) -> Option<&RestMapping> {
         self.kinds.get(kind).map(|entry| &entry.mapping)
     }
 
-    /// All kinds, in order.
+    /// All kinds, sorted.
     pub fn kinds(&self) -> impl Iterator<Item = &GroupVersionKind> {
         self.kinds.keys()
     }
 
-    /// Makes an object of its JSON, in the type that its `apiVersion` and `kind` have.
+    /// Decodes the JSON of an object into the type for its `apiVersion` and `kind`.
     ///
     /// # Errors
-    /// When no type is registered for it, or it is not what its kind says.
+    /// If no type is registered for it, or it does not match its type.
     pub fn decode(&self, json: &[u8]) -> Result<Decoded, SchemeError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -189,13 +189,13 @@ impl Scheme {
 }
 
 impl Decoded {
-    /// What it is.
+    /// The kind of the object.
     #[must_use]
     pub fn kind(&self) -> &GroupVersionKind {
         &self.kind
     }
 
-    /// Its metadata.
+    /// The metadata of the object.
     #[must_use]
     pub fn meta(&self) -> &ObjectMeta {
         self.object.meta()
@@ -210,7 +210,7 @@ impl Decoded {
     /// The object, if it is of this type.
     ///
     /// # Errors
-    /// This, if it is not.
+    /// Returns `self` if it is not.
     pub fn downcast<K: Object>(self) -> Result<K, Self> {
         let Self { kind, object } = self;
         if !object.as_any().is::<K>() {
@@ -223,7 +223,7 @@ impl Decoded {
     }
 }
 
-/// Answers from its types, and asks nobody.
+/// Resolves kinds from its types, without requests.
 impl RestMapper for Scheme {
     fn mapping<'a>(&'a self, kind: &'a GroupVersionKind) -> MapperFuture<'a, RestMapping> {
         let found = self.mapping(kind).cloned();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_decoded_as_what_it_says_it_is() {
+    fn an_object_is_decoded_into_the_type_of_its_kind() {
         let scheme = Scheme::new().with::<Pod>().unwrap();
         let decoded = scheme.decode(br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}"#).unwrap();
         assert_eq!(decoded.kind(), scheme.kind_of::<Pod>().unwrap());
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_told_apart() {
+    fn decode_errors_are_distinguished() {
         let scheme = Scheme::new().with::<Pod>().unwrap();
         let error = |json: &str| scheme.decode(json.as_bytes()).unwrap_err();
         assert!(matches!(error("[]"), SchemeError::NoKind));

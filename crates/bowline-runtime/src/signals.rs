@@ -1,8 +1,8 @@
-//! The signals that ask a program to end. What is done then is the program's to say.
+//! Termination signals of a process. Programs decide how to react.
 
 use std::io;
 
-/// The signals that ask a program to end: SIGINT and SIGTERM, or Ctrl-C where there are no such.
+/// Termination signals: SIGINT and SIGTERM, or Ctrl-C on systems without them.
 ///
 /// ```no_run
 /// use bowline_runtime::{Controller, Signals};
@@ -25,10 +25,10 @@ pub struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// From here on, such a signal does not end this process by itself, and none that comes is missed.
+    /// Starts to listen. From here on, these signals no longer end the process by themselves, and none is missed.
     ///
     /// # Errors
-    /// When the system does not let it listen.
+    /// If the system does not allow listening.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -37,7 +37,7 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Waits for one.
+    /// Waits for the next signal.
     pub async fn wait(&mut self) {
         tokio::select! {
             biased;
@@ -49,10 +49,10 @@ impl Signals {
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Nothing to prepare here.
+    /// Does nothing on this system.
     ///
     /// # Errors
-    /// Never here.
+    /// Never on this system.
     #[expect(clippy::unnecessary_wraps, reason = "it can fail elsewhere")]
     pub fn listen() -> io::Result<Self> {
         Ok(Self {})
@@ -60,7 +60,7 @@ impl Signals {
 
     /// Waits for Ctrl-C.
     pub async fn wait(&mut self) {
-        // Without a console there is nobody to press it.
+        // Without a console, Ctrl-C is impossible.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

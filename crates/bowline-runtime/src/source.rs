@@ -1,16 +1,19 @@
-//! Where changes come from: a kind of objects that is watched, a channel, a stream, a function. What a change leads to, the
-//! [handler](crate::handler) says.
+//! Sources of changes: a watched kind, a channel, a stream, a function. A [handler](crate::handler) maps the changes to
+//! requests.
 
-mod feed;
+mod change_pipeline;
 mod function;
 mod kind;
+mod retries;
 mod stream;
 
 pub use function::{FunctionSource, Sink, function};
 pub use kind::{KindSource, kind, kind_of, metadata, packed};
+pub use retries::UnhandledChange;
 pub use stream::{DEFAULT_CAPACITY, SendError, Sender, StreamSource, channel, channel_with, stream};
 
-pub(crate) use feed::{Feed, Rules};
+pub(crate) use change_pipeline::{ChangePipeline, Clusters, Named, PipelineConfig, WatchRules};
+pub(crate) use retries::ChangeRetries;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,78 +24,89 @@ use futures::future::BoxFuture;
 
 use crate::{Client, Cluster};
 
-/// Where changes come from; a part of a [`Watch`](crate::Watch). The ones there are: [`kind`], [`channel`], [`stream`],
-/// [`function`].
-#[expect(private_bounds, reason = "whoever has a source of another sort uses `function`")]
-pub trait Source<K>: Begin<K> {}
+/// A source of changes; a part of a [`Watch`](crate::Watch). The sources are [`kind`], [`channel`], [`stream`] and
+/// [`function`]; the items of the last three may be of any type.
+#[expect(private_bounds, reason = "a source of another sort is a `function`")]
+pub trait Source<K>: StartSource<K> {}
 
-impl<K, S: Begin<K>> Source<K> for S {}
+impl<K, S: StartSource<K>> Source<K> for S {}
 
-/// What a source does for a controller.
-pub(crate) trait Begin<K>: Send + Sync + 'static {
-    /// What triggers call it.
+/// A source, as its controller uses it.
+pub(crate) trait StartSource<K>: Send + Sync + 'static {
+    /// The name in triggers.
     fn name(&self) -> &str;
 
-    /// Tells the client that what it reads of this kind comes from the cache.
+    /// The cluster of the source, if it has one of its own; most often another than the controller's.
+    fn cluster(&self) -> Option<&Cluster> {
+        None
+    }
+
+    /// Declares this kind as cached, so that clients read it from the cache.
     fn declare(&self, client: &Client) {
         let _ = client;
     }
 
-    /// Takes that back.
+    /// Removes the declaration.
     fn undeclare(&self, client: &Client) {
         let _ = client;
     }
 
-    /// Gets hold of what it will need, while the controller waits until it may begin: nothing is fed, and nothing is called.
-    /// What is returned is kept until it has begun. None if there is nothing to be had before.
+    /// Starts the informer of the source while the controller waits for leadership; no handler is called. The result is
+    /// kept until the source begins. `None` if it needs no informer.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
-    fn warm(&self, place: &Place<'_>) -> Result<Option<Arc<dyn Progress>>, CacheError> {
+    /// Like [`begin`](Self::begin).
+    fn warm(&self, place: &SourceContext<'_>) -> Result<Option<Arc<dyn SyncProgress>>, CacheError> {
         let _ = place;
         Ok(None)
     }
 
-    /// Begins to feed. It may be stopped and begin again.
+    /// Begins to deliver changes. It may be stopped and begin again.
     ///
     /// # Errors
-    /// When the cache cannot have such an informer.
-    fn begin(&self, feed: Feed<K>, place: &Place<'_>) -> Result<Arc<dyn Begun>, CacheError>;
+    /// When the cache refuses the informer.
+    fn begin(
+        &self,
+        feed: ChangePipeline<K>,
+        place: &SourceContext<'_>,
+    ) -> Result<Arc<dyn RunningSource>, CacheError>;
 }
 
-/// Where a source begins.
-pub(crate) struct Place<'a> {
+/// The environment of a source.
+pub(crate) struct SourceContext<'a> {
     pub(crate) controller: &'a str,
     pub(crate) cluster: &'a Cluster,
-    /// Of the run: what is spawned there ends with it.
+    /// Spawner of the run: its tasks end with the run.
     pub(crate) spawner: &'a Spawner,
-    /// How often objects are shown once more, if the source does not say it.
+    /// Period of resyncs, if the source sets none.
     pub(crate) resync: Option<Duration>,
 }
 
-/// How far a source has come.
-pub(crate) trait Progress: Send + Sync {
-    /// Until all that was there at the beginning is with the queue, or the source is stopped. Of one that does not feed yet:
-    /// until it is in the cache.
+/// The progress of a source until it has synced.
+pub(crate) trait SyncProgress: Send + Sync {
+    /// Waits until the requests of the initial content are in the queue, or the source is stopped. Before it begins:
+    /// until its objects are in the cache.
     fn synced(&self) -> BoxFuture<'_, ()>;
 
-    /// What stands in the way of that; nothing if nothing does.
-    fn waiting_for(&self) -> Vec<Obstacle>;
+    /// Parts that have not synced; empty after the sync.
+    fn waiting_for(&self) -> Vec<SyncBlocker>;
 }
 
-/// A source that feeds.
-pub(crate) trait Begun: Progress {
-    /// Stops: when this is over, nothing more comes.
+/// A source that has begun.
+pub(crate) trait RunningSource: SyncProgress {
+    /// Stops, and waits until no more changes come.
     fn stop(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What a controller waits for.
+/// A part of a source that has not synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Obstacle {
-    /// The source is about to begin.
+pub(crate) enum SyncBlocker {
+    /// The source has not begun.
     Begin,
     /// A part of an informer is not in sync.
     Informer(NotSynced),
-    /// The handler has not been called with all that there is.
+    /// The handler has not been called with all initial objects.
     Handler { kind: String, waiting: usize },
+    /// A function has not reported its initial content as delivered.
+    InitialContent,
 }

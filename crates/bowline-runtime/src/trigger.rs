@@ -1,4 +1,4 @@
-//! Why a reconcile runs: what travels with a request through the queue.
+//! Triggers: the reasons of a reconcile. They travel with a request through the queue.
 
 use std::any::Any;
 use std::fmt;
@@ -7,59 +7,64 @@ use std::sync::Arc;
 use bowline_clock::panic_message;
 use bowline_machinery::ObjectKey;
 use bowline_workqueue::Coalesce;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use prometheus_client::metrics::counter::Counter;
 use smallvec::SmallVec;
 
-/// How many different triggers are kept; more are counted.
+/// Maximum number of distinct triggers; further ones are only counted.
 const KEPT: usize = 16;
 
-/// What made an object be reconciled.
+/// The cause of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The object was there when the watch began.
+    /// The object existed when the watch began.
     Initial,
     /// It was created.
     Created,
     /// It was changed.
     Updated,
-    /// Nothing happened to it; it is shown again from time to time.
+    /// It was redelivered unchanged, as informers do from time to time.
     Resynced,
     /// It was deleted.
     Deleted,
-    /// Somebody outside the API server said so: a channel, a stream, a function.
-    Signalled,
-    /// An earlier reconcile asked to be run again.
+    /// A source outside the API server delivered it: a channel, a stream or a function.
+    Generic,
+    /// An earlier reconcile asked for another run.
     Requeued,
 }
 
-/// One reason for which an object is reconciled: what happened, to which object, and who saw it.
+/// A reason of a reconcile: a cause, an object, and the source that saw it.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    source: Arc<Origin>,
+    source: Arc<TriggerSource>,
     cause: Cause,
-    /// None when it is the object that is reconciled: the usual case, which owns no memory.
+    /// `None` for the reconciled object itself: the usual case, which needs no allocation.
     object: Option<Arc<ObjectKey>>,
 }
 
-/// Who tells a controller that something happened: one watch, with a counter for each cause.
+/// The source of triggers: a watch, with a counter for each cause.
 #[derive(Debug)]
-pub(crate) struct Origin {
+pub(crate) struct TriggerSource {
     name: Box<str>,
-    /// What a trigger by the object itself is shown as, for each cause: it is in the span of each reconcile.
+    /// Texts of a trigger by the object itself, one per cause: for the span of each reconcile.
     shown: [Box<str>; Cause::ALL.len()],
     counters: Causes,
-    /// How often code of others panicked for it.
+    /// Number of panics of foreign code for it.
     panics: Counter,
+    /// Errors that its async handler returned.
+    errors: Counter,
+    /// Number of its changes without effect after all attempts.
+    unhandled: Counter,
 }
 
 /// A counter for each cause.
 pub(crate) type Causes = [Counter; Cause::ALL.len()];
 
-/// Why an object is reconciled: all that happened since it was last, each thing once. No more than 16 different ones are
-/// kept; the rest is counted.
+/// Reasons of a reconcile: all distinct causes since the object's last reconcile without an error. At most 16 are kept;
+/// the rest is counted.
 ///
-/// Shown as one line: `Foo created; Deployment default/web updated; and 3 more`.
+/// Displays as one line: `Foo created; Deployment default/web updated; and 3 more`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
     kept: SmallVec<[Trigger; 1]>,
@@ -68,7 +73,7 @@ pub struct Triggers {
 
 impl Clone for Triggers {
     fn clone(&self) -> Self {
-        // Most of the time it is one.
+        // Most often there is one.
         let kept = match &*self.kept {
             [one] => SmallVec::from_buf([one.clone()]),
             all => all.into(),
@@ -78,29 +83,29 @@ impl Clone for Triggers {
 }
 
 impl Trigger {
-    /// Something happened to the object that is to be reconciled.
-    pub(crate) fn own(source: Arc<Origin>, cause: Cause) -> Self {
+    /// A change of the reconciled object itself.
+    pub(crate) fn own(source: Arc<TriggerSource>, cause: Cause) -> Self {
         Self { source, cause, object: None }
     }
 
-    /// Something happened to another object than that which is to be reconciled.
-    pub(crate) fn other(source: Arc<Origin>, cause: Cause, object: Arc<ObjectKey>) -> Self {
+    /// A change of another object.
+    pub(crate) fn other(source: Arc<TriggerSource>, cause: Cause, object: Arc<ObjectKey>) -> Self {
         Self { source, cause, object: Some(object) }
     }
 
-    /// Who saw it: the kind that is watched, or the name of the channel, stream or function.
+    /// The source: the watched kind, or the name of the channel, stream or function.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source.name
     }
 
-    /// What happened.
+    /// The cause.
     #[must_use]
     pub fn cause(&self) -> Cause {
         self.cause
     }
 
-    /// To which object, unless it is that which is reconciled.
+    /// The object that changed. `None` for the reconciled object, and for payloads.
     #[must_use]
     pub fn object(&self) -> Option<&ObjectKey> {
         self.object.as_deref()
@@ -117,51 +122,103 @@ impl PartialEq for Trigger {
 
 impl Eq for Trigger {}
 
-impl Origin {
-    /// One that counts where it is told to.
-    pub(crate) fn new(name: &str, counters: Causes, panics: Counter) -> Arc<Self> {
+impl TriggerSource {
+    /// A source with its counters.
+    pub(crate) fn new(
+        name: &str,
+        counters: Causes,
+        panics: Counter,
+        errors: Counter,
+        unhandled: Counter,
+    ) -> Arc<Self> {
         let shown = Cause::ALL.map(|cause| format!("{name} {cause}").into());
-        Arc::new(Self { name: name.into(), shown, counters, panics })
+        Arc::new(Self { name: name.into(), shown, counters, panics, errors, unhandled })
     }
 
-    /// Code of others panicked; `lost` says what that costs.
+    /// The name in triggers.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Foreign code panicked; `lost` describes the consequence.
     #[cold]
     pub(crate) fn panicked(&self, panic: &(dyn Any + Send), lost: &str) {
         self.panics.inc();
         let panic = panic_message(panic);
-        tracing::error!(source = &*self.name, panic, "a source, predicate or handler panicked: {lost}");
+        tracing::error!(source = &*self.name, panic, "a source panicked: {lost}");
+    }
+
+    /// A predicate or handler panicked for a change of an object, or for a payload.
+    #[cold]
+    pub(crate) fn panicked_for(&self, meta: Option<&ObjectMeta>, type_name: &str, panic: &(dyn Any + Send)) {
+        self.panics.inc();
+        tracing::error!(
+            source = &*self.name,
+            namespace = meta.and_then(|meta| meta.namespace.as_deref()),
+            name = meta.and_then(|meta| meta.name.as_deref()),
+            type_name,
+            panic = panic_message(panic),
+            "predicate or handler panicked"
+        );
+    }
+
+    /// An async handler returned an error for a change of an object, or for a payload.
+    #[cold]
+    pub(crate) fn failed_for(&self, meta: Option<&ObjectMeta>, type_name: &str, error: &str) {
+        self.errors.inc();
+        tracing::warn!(
+            source = &*self.name,
+            namespace = meta.and_then(|meta| meta.namespace.as_deref()),
+            name = meta.and_then(|meta| meta.name.as_deref()),
+            type_name,
+            error,
+            "handler failed"
+        );
+    }
+
+    /// A predicate or handler failed for a change of an object, or for a payload, on every attempt.
+    #[cold]
+    pub(crate) fn gave_up(&self, object: Option<&ObjectKey>, type_name: &str, attempts: u32) {
+        self.unhandled.inc();
+        tracing::error!(
+            source = &*self.name,
+            object = object.map(tracing::field::display),
+            type_name,
+            attempts,
+            "change not handled: predicate or handler failed on every attempt; retries exhausted"
+        );
     }
 }
 
 impl Triggers {
-    /// For one reason.
+    /// Triggers with one reason.
     pub(crate) fn one(trigger: Trigger) -> Self {
         Self { kept: SmallVec::from_buf([trigger]), more: 0 }
     }
 
-    /// Those that are kept, in the order in which they came.
+    /// The kept triggers, in the order of their arrival.
     pub fn iter(&self) -> impl Iterator<Item = &Trigger> {
         self.kept.iter()
     }
 
-    /// How many there were that are not kept, for there were too many.
+    /// Number of triggers beyond the maximum, which are not kept.
     #[must_use]
     pub fn more(&self) -> u64 {
         self.more
     }
 
-    /// Whether nobody said why.
+    /// Whether there is no trigger.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.more == 0
     }
 
-    /// As they are shown, for who asks by [`Debug`](fmt::Debug): the shorter way through a span.
+    /// Formats by [`Debug`](fmt::Debug): the shorter way through a span.
     pub(crate) fn line(&self) -> impl fmt::Debug {
         fmt::from_fn(|f| fmt::Display::fmt(self, f))
     }
 
-    /// Counts each of those that are kept.
+    /// Counts each kept trigger.
     #[inline]
     pub(crate) fn count(&self) {
         for trigger in &self.kept {
@@ -191,27 +248,27 @@ impl Coalesce for Triggers {
 }
 
 impl Cause {
-    /// All there are, in order.
+    /// All causes, in order.
     pub(crate) const ALL: [Self; 7] = [
         Self::Initial,
         Self::Created,
         Self::Updated,
         Self::Resynced,
         Self::Deleted,
-        Self::Signalled,
+        Self::Generic,
         Self::Requeued,
     ];
 
-    /// One word, as it is shown in logs and metrics.
+    /// One word for logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Initial => "found",
+            Self::Initial => "initial",
             Self::Created => "created",
             Self::Updated => "updated",
             Self::Resynced => "resynced",
             Self::Deleted => "deleted",
-            Self::Signalled => "signalled",
+            Self::Generic => "generic",
             Self::Requeued => "requeued",
         }
     }
@@ -252,8 +309,14 @@ impl fmt::Display for Triggers {
 mod tests {
     use super::*;
 
-    fn origin(name: &str) -> Arc<Origin> {
-        Origin::new(name, Default::default(), Counter::default())
+    fn origin(name: &str) -> Arc<TriggerSource> {
+        TriggerSource::new(
+            name,
+            Default::default(),
+            Counter::default(),
+            Counter::default(),
+            Counter::default(),
+        )
     }
 
     fn updated(name: &str) -> Trigger {

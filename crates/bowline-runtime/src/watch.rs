@@ -1,4 +1,4 @@
-//! One thing that a controller watches, as one value: where changes come from, which count, and what is to be done.
+//! A watch of a controller as a value: a source, predicates and a handler.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,15 +6,18 @@ use std::sync::Arc;
 use bowline_cache::CacheError;
 use bowline_clock::Spawner;
 
-use crate::Client;
 use crate::controller::Session;
-use crate::handler::Handler;
+use crate::handler::{HandlerContext, IntoHandler};
 use crate::predicate::Predicate;
-use crate::source::{Begin, Begun, Feed, Place, Progress, Rules, Source};
-use crate::trigger::Origin;
+use crate::source::{
+    ChangePipeline, Clusters, Named, PipelineConfig, RunningSource, Source, SourceContext, StartSource,
+    SyncProgress, WatchRules,
+};
+use crate::trigger::TriggerSource;
+use crate::{Client, Cluster};
 
-/// One thing that a controller watches: a [source](crate::source) of changes, a [handler](crate::handler) that says which
-/// objects are to be reconciled because of one, and [predicates](crate::predicate) that say which count.
+/// A watch of a controller: a [source](crate::source) of changes, [predicates](crate::predicate) that select them, and
+/// a [handler](crate::handler) that maps them to requests.
 ///
 /// ```
 /// use bowline_runtime::predicate::labels_changed;
@@ -33,19 +36,23 @@ use crate::trigger::Origin;
 /// ```
 #[must_use = "a watch does nothing until a controller has it"]
 pub struct Watch<K> {
-    source: Box<dyn Begin<K>>,
-    rules: Rules<K>,
+    source: Box<dyn StartSource<K>>,
+    rules: WatchRules<K>,
 }
 
 impl<K: 'static> Watch<K> {
-    /// Reconciles what the handler says when something comes from the source.
-    pub fn new(source: impl Source<K>, handler: impl Handler<K>) -> Self {
-        Self { source: Box::new(source), rules: Rules { predicates: Vec::new(), handler: Box::new(handler) } }
+    /// Reconciles the requests of the handler for changes of the source. The handler is a
+    /// [`Handler`](crate::handler::Handler), which may be a closure, an [`AsyncHandler`](crate::handler::AsyncHandler), or the
+    /// result of [`map_async`](crate::handler::map_async).
+    pub fn new<Form>(source: impl Source<K>, handler: impl IntoHandler<K, Form>) -> Self {
+        let rules = WatchRules { predicates: Vec::new(), handler: handler.into_handler() };
+        Self { source: Box::new(source), rules }
     }
 
-    /// Only changes that the predicate accepts. May be called several times: all have to accept a change.
+    /// Drops changes that the predicate rejects. Several filters combine: each has to accept the change. Default: every
+    /// change is accepted.
     pub fn filter(mut self, predicate: impl Predicate<K>) -> Self {
-        self.rules.predicates.push(Box::new(predicate));
+        self.rules.predicates.push(Named::predicate(predicate));
         self
     }
 
@@ -54,23 +61,41 @@ impl<K: 'static> Watch<K> {
     }
 }
 
-/// A watch, whatever its objects are.
+/// A watch of any object type.
 pub(crate) trait AnyWatch: Send + Sync {
     fn name(&self) -> &str;
+    fn cluster(&self) -> Option<&Cluster>;
     fn declare(&self, client: &Client);
     fn undeclare(&self, client: &Client);
-    fn warm(&self, session: &Session) -> Result<Option<Arc<dyn Progress>>, CacheError>;
-    fn begin(&self, origin: &Arc<Origin>, session: &Session) -> Result<Arc<dyn Begun>, CacheError>;
+    fn warm(&self, session: &Session) -> Result<Option<Arc<dyn SyncProgress>>, CacheError>;
+    fn begin(
+        &self,
+        origin: &Arc<TriggerSource>,
+        session: &Session,
+    ) -> Result<Arc<dyn RunningSource>, CacheError>;
+}
+
+impl dyn AnyWatch {
+    /// Whether requests can say which cluster its objects are in: the controller's own, or one with a name of its own.
+    pub(crate) fn can_name_cluster(&self, home: &Cluster) -> bool {
+        self.cluster().is_none_or(|cluster| {
+            cluster.is_same(home) || cluster.name().is_some_and(|name| home.name() != Some(name))
+        })
+    }
 }
 
 struct Erased<K> {
-    source: Box<dyn Begin<K>>,
-    rules: Arc<Rules<K>>,
+    source: Box<dyn StartSource<K>>,
+    rules: Arc<WatchRules<K>>,
 }
 
 impl<K: 'static> AnyWatch for Erased<K> {
     fn name(&self) -> &str {
         self.source.name()
+    }
+
+    fn cluster(&self) -> Option<&Cluster> {
+        self.source.cluster()
     }
 
     fn declare(&self, client: &Client) {
@@ -81,19 +106,34 @@ impl<K: 'static> AnyWatch for Erased<K> {
         self.source.undeclare(client);
     }
 
-    fn warm(&self, session: &Session) -> Result<Option<Arc<dyn Progress>>, CacheError> {
+    fn warm(&self, session: &Session) -> Result<Option<Arc<dyn SyncProgress>>, CacheError> {
         self.source.warm(&place(session, &session.spawner()))
     }
 
-    fn begin(&self, origin: &Arc<Origin>, session: &Session) -> Result<Arc<dyn Begun>, CacheError> {
-        let queue = session.queue().clone();
-        let feed = Feed::new(self.rules.clone(), session.filters().clone(), origin.clone(), queue);
+    fn begin(
+        &self,
+        origin: &Arc<TriggerSource>,
+        session: &Session,
+    ) -> Result<Arc<dyn RunningSource>, CacheError> {
+        let home = session.cluster();
+        let source = self.source.cluster().filter(|cluster| !cluster.is_same(home));
+        let clusters =
+            Clusters { home: home.name().cloned(), source: source.and_then(Cluster::name).cloned() };
+        let route = PipelineConfig {
+            rules: self.rules.clone(),
+            filters: session.filters().clone(),
+            origin: origin.clone(),
+            clusters,
+            queue: session.queue().clone(),
+            context: HandlerContext::new(session.core().clone()),
+        };
+        let feed = ChangePipeline::new(Arc::new(route), session.retries().clone());
         self.source.begin(feed, &place(session, &session.spawner()))
     }
 }
 
-fn place<'a>(session: &'a Session, spawner: &'a Spawner) -> Place<'a> {
-    Place {
+fn place<'a>(session: &'a Session, spawner: &'a Spawner) -> SourceContext<'a> {
+    SourceContext {
         controller: session.name(),
         cluster: session.cluster(),
         spawner,

@@ -1,30 +1,30 @@
-//! What a worker sees coming, so that what its reconciler needs is at hand by then.
+//! The next requests of a worker, so that their objects can be prefetched.
 
 use std::num::NonZeroUsize;
 
 use bowline_workqueue::WorkQueue;
 
-use super::pending::Pending;
+use super::queue_payload::QueuePayload;
 use crate::Request;
 
-/// How many requests a worker looks ahead.
+/// Number of requests that a worker looks ahead.
 const AHEAD: usize = 16;
 
-/// How far a worker has looked ahead.
+/// Progress of a worker's look-ahead.
 pub(super) struct Ahead {
     is_of_use: bool,
-    /// So many requests will come before it looks again.
+    /// Requests until the next look-ahead.
     left: usize,
 }
 
 impl Ahead {
-    /// Of one of so many workers. It looks only if it is alone: what one of several sees ahead, the others take.
+    /// The look-ahead of one of several workers. Enabled for a single worker only: otherwise others take the requests.
     pub(super) fn new(is_wanted: bool, workers: NonZeroUsize) -> Self {
         Self { is_of_use: is_wanted && workers == NonZeroUsize::MIN, left: 0 }
     }
 
-    /// A request is about to be run: those that are in line behind it, unless they were seen before.
-    pub(super) fn look(&mut self, queue: &WorkQueue<Request, Pending>) -> Option<Vec<Request>> {
+    /// Called before each run. Returns the next requests in the queue, unless they were returned before.
+    pub(super) fn look(&mut self, queue: &WorkQueue<Request, QueuePayload>) -> Option<Vec<Request>> {
         if !self.is_of_use {
             return None;
         }
@@ -43,9 +43,9 @@ mod tests {
 
     use super::*;
 
-    /// What is seen while a line of requests is worked through.
+    /// The look-aheads while the queue is processed.
     fn seen(ahead: &mut Ahead, requests: &[Request]) -> Vec<Vec<Request>> {
-        let queue = WorkQueue::<_, Pending>::new(Clock::real());
+        let queue = WorkQueue::<_, QueuePayload>::new(Clock::real());
         for request in requests {
             queue.add(request.clone());
         }

@@ -1,4 +1,4 @@
-//! How a controller is put together.
+//! `ControllerBuilder`: the options of a controller.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -8,47 +8,52 @@ use std::time::Duration;
 
 use bowline_cache::Kind;
 use bowline_workqueue::{ItemExponentialFailure, RateLimiter};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::error::BuildError;
 use super::handle::Controller;
-use super::home::Home;
+use super::has_cluster::HasCluster;
 use super::session::{Core, Options};
+use super::states::States;
 use crate::predicate::Predicate;
 use crate::reconciler::IntoReconciler;
+use crate::source::Named;
 use crate::watch::AnyWatch;
-use crate::{Cluster, Request, Watch, handler, source};
+use crate::{Cluster, HasMetadata, Request, Watch, handler, source};
 
-/// What a controller watches, and how it works; from [`Controller::builder`]. `K` is the kind that it reconciles, `()` if there
-/// is none; `H` is where the builder was made.
+/// Options of a controller: its watches and its behavior; from [`Controller::builder`] or
+/// [`Manager::controller`](crate::Manager::controller). `K` is the reconciled kind, `()` without one. `H` is the
+/// cluster or the manager that it belongs to.
 #[must_use = "a builder does nothing until `build`"]
 pub struct ControllerBuilder<K, H = Cluster> {
     home: H,
     name: Option<String>,
     kind: Option<Kind<K>>,
-    /// Of the kind that is reconciled.
+    /// The watch of the kind that is reconciled.
     own: Option<Watch<K>>,
     watches: Vec<Arc<dyn AnyWatch>>,
-    filters: Vec<Box<dyn Predicate<ObjectMeta>>>,
+    filters: Vec<Named<dyn Predicate<dyn HasMetadata>>>,
+    /// Concurrent reconciles; zero is an error of `build`.
+    concurrency: usize,
+    state: States,
     options: Options,
 }
 
-/// What a [hook](ControllerBuilder::max_retries) is told when an object is given up.
+/// The argument of a [hook](ControllerBuilder::max_retries): an object with exhausted retries.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct GaveUp<'a> {
-    /// What was reconciled.
+pub struct RetriesExhausted<'a> {
+    /// The object.
     pub request: &'a Request,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// What it failed with the last time.
+    /// The error of the last attempt.
     pub error: &'a (dyn StdError + Send + Sync + 'static),
 }
 
-impl<H: Home> ControllerBuilder<(), H> {
-    /// One that is made there.
+impl<H: HasCluster> ControllerBuilder<(), H> {
+    /// A builder without a kind.
     pub(crate) fn at(home: H) -> Self {
         Self {
             home,
@@ -57,6 +62,8 @@ impl<H: Home> ControllerBuilder<(), H> {
             own: None,
             watches: Vec::new(),
             filters: Vec::new(),
+            concurrency: 1,
+            state: States::default(),
             options: Options {
                 concurrency: NonZeroUsize::MIN,
                 limiter: Box::new(|| Box::new(ItemExponentialFailure::default())),
@@ -68,11 +75,12 @@ impl<H: Home> ControllerBuilder<(), H> {
                 resync: None,
                 needs_leadership: true,
                 warm_up: true,
+                required: false,
             },
         }
     }
 
-    /// Reconciles objects of this kind: each that there is, and whenever something happens to one.
+    /// Reconciles objects of this kind: each that exists, and each that changes.
     pub fn for_<K>(self) -> ControllerBuilder<K, H>
     where
         K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
@@ -80,8 +88,7 @@ impl<H: Home> ControllerBuilder<(), H> {
         self.for_kind(Kind::typed())
     }
 
-    /// The same as [`for_`](Self::for_), for a kind in any form: known only at run time, or of which only the metadata is
-    /// kept.
+    /// As [`for_`](Self::for_), for a kind in any form: typed, dynamic, metadata only or packed.
     pub fn for_kind<K: Resource + Send + Sync + 'static>(self, kind: Kind<K>) -> ControllerBuilder<K, H> {
         let own = Watch::new(source::kind_of(kind.clone()), handler::object());
         ControllerBuilder {
@@ -91,82 +98,142 @@ impl<H: Home> ControllerBuilder<(), H> {
             own: Some(own),
             watches: self.watches,
             filters: self.filters,
+            concurrency: self.concurrency,
+            state: self.state,
             options: self.options,
         }
     }
 }
 
-impl<K: Resource + Send + Sync + 'static, H: Home> ControllerBuilder<K, H> {
-    /// Of the kind that is reconciled, only changes that the predicate accepts.
+impl<K: Resource + Send + Sync + 'static, H: HasCluster> ControllerBuilder<K, H> {
+    /// Drops the changes of the reconciled kind that the predicate rejects. Several filters combine: each has to accept
+    /// the change. Default: every change is accepted.
     pub fn for_filter(mut self, predicate: impl Predicate<K>) -> Self {
         self.own = self.own.map(|own| own.filter(predicate));
         self
     }
 
-    /// Reconciles the owner of an object of this kind when something happens to it: the one whose owner reference says
-    /// `controller: true`, and the old one when that changes.
+    /// Reconciles the controller of an object of this kind when the object changes: the owner whose reference has
+    /// `controller: true`. When the reference changes, the old owner and the new one are reconciled.
     ///
-    /// For all owners, or with predicates, say it in full:
-    /// `watches(Watch::new(source::kind::<D>(), handler::owner::<K>().any()).filter(…))`.
+    /// For predicates and for other forms of the kind, see [`owns_with`](Self::owns_with). For all owners, use
+    /// [`watches`](Self::watches) with [`handler::owner`]`::<K>().any()`.
     ///
     /// # Panics
-    /// Never: whoever has this type has called [`for_`](ControllerBuilder::for_).
+    /// Never: [`for_`](ControllerBuilder::for_) was called before, or this type would be another.
     pub fn owns<D>(self) -> Self
     where
         D: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static,
     {
-        self.owns_kind(Kind::<D>::typed())
+        self.owns_with(Kind::<D>::typed(), |watch| watch)
     }
 
-    /// The same as [`owns`](Self::owns), for a kind in any form: known only at run time, or of which only the metadata is
-    /// kept.
+    /// As [`owns`](Self::owns), for a kind in any form ([typed](Kind::typed), [dynamic](Kind::dynamic),
+    /// [metadata only](Kind::metadata), [packed](Kind::packed)), with options of the watch, such as
+    /// [predicates](Watch::filter). `|watch| watch` sets no option.
+    ///
+    /// ```
+    /// use bowline_cache::Kind;
+    /// use bowline_runtime::predicate::{generation_changed, labels_changed};
+    /// use bowline_runtime::{Cluster, ControllerBuilder};
+    /// use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+    /// use k8s_openapi::api::core::v1::Secret;
+    ///
+    /// fn deployments(cluster: &Cluster) -> ControllerBuilder<Deployment> {
+    ///     cluster
+    ///         .controller::<Deployment>()
+    ///         .owns_with(Kind::<ReplicaSet>::typed(), |sets| sets.filter(generation_changed()))
+    ///         .owns_with(Kind::packed::<Secret>(), |secrets| secrets.filter(labels_changed()))
+    /// }
+    /// ```
     ///
     /// # Panics
-    /// Never: whoever has this type has called [`for_`](ControllerBuilder::for_).
-    pub fn owns_kind<D: Resource + Send + Sync + 'static>(self, kind: Kind<D>) -> Self {
+    /// Never: [`for_`](ControllerBuilder::for_) was called before, or this type would be another.
+    pub fn owns_with<D: Resource + Send + Sync + 'static>(
+        self,
+        kind: Kind<D>,
+        options: impl FnOnce(Watch<D>) -> Watch<D>,
+    ) -> Self {
         let owner = handler::owner_of(self.kind.as_ref().expect("`for_` gave it a kind"));
-        self.watches(Watch::new(source::kind_of(kind), owner))
+        self.watches(options(Watch::new(source::kind_of(kind), owner)))
     }
 }
 
-impl<K: 'static, H: Home> ControllerBuilder<K, H> {
-    /// Watches something else.
+impl<K: 'static, H: HasCluster> ControllerBuilder<K, H> {
+    /// Adds a watch: any [source](crate::source), with a [handler](crate::handler) that maps its changes to requests.
     pub fn watches<D: 'static>(mut self, watch: Watch<D>) -> Self {
         self.watches.push(watch.erase());
         self
     }
 
-    /// Of all watches, only changes that the predicate accepts, which sees their metadata. May be called several times: all
-    /// have to accept a change.
-    pub fn filter(mut self, predicate: impl Predicate<ObjectMeta>) -> Self {
-        self.filters.push(Box::new(predicate));
+    /// Drops the changes of all watches that the predicate rejects. It sees the metadata of the objects. Payloads of
+    /// channels, streams and functions have none, and are not filtered.
+    ///
+    /// Several filters combine: each has to accept the change. Default: every change is accepted.
+    pub fn filter(mut self, predicate: impl Predicate<dyn HasMetadata>) -> Self {
+        self.filters.push(Named::predicate(predicate));
         self
     }
 
-    /// Every object of the kinds that it watches is shown once more after each period (at least a second), with low priority,
-    /// although nothing happened to it; a watch whose [source](crate::source::KindSource::resync) has a period of its own
-    /// keeps that. By default as the cache has it.
+    /// Redelivers every object of the watched kinds after each period (at least a second), with low priority, although nothing
+    /// changed. A watch whose [source](crate::source::KindSource::resync) has its own period keeps that. Default: as the cache.
     pub fn resync(mut self, period: Duration) -> Self {
         self.options.resync = Some(period);
         self
     }
 
-    /// What it is called in logs, metrics and events, and as the owner of fields that it writes, unless the cluster's client
-    /// has a name for that. By default the kind that it reconciles, in lower case. No two controllers of one cluster, or of
-    /// clusters that share their [metrics](crate::Metrics), may have the same name.
+    /// The name in logs, metrics and events, and the field owner of the client unless the client of the cluster has one. Two
+    /// controllers of one cluster, or of clusters that share their [metrics](crate::Metrics), cannot have the same name. Default:
+    /// the reconciled kind, in lower case.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How many objects are reconciled at the same time: 1 by default. The same object never is twice at the same time.
-    pub fn concurrency(mut self, workers: NonZeroUsize) -> Self {
-        self.options.concurrency = workers;
+    /// Maximum concurrent reconciles. One object is never reconciled twice at once. Default: 1, or
+    /// [`ManagerBuilder::concurrency`](crate::ManagerBuilder::concurrency).
+    ///
+    /// Zero is an error of [`build`](Self::build): such a controller would never reconcile.
+    pub fn concurrency(mut self, workers: usize) -> Self {
+        self.concurrency = workers;
         self
     }
 
-    /// Decides how long an object waits after an error. It is made anew each time the controller starts. By default
-    /// [`ItemExponentialFailure`]: 5 ms, doubled with each error up to 1000 s.
+    /// Gives a value to the reconciler, which reads it with [`Context::state`](crate::Context::state): configuration,
+    /// or a client of another API. For reconcilers that are plain functions; a type that implements
+    /// [`Reconciler`](crate::Reconciler) keeps such values in its fields. Async handlers read it with
+    /// [`HandlerContext::state`](crate::handler::HandlerContext::state).
+    ///
+    /// A controller has one value of each type: a second one of the same type replaces the first. Default: no value.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use bowline_runtime::{Action, Cluster, Context, Result};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    ///
+    /// struct Settings {
+    ///     image: String,
+    /// }
+    ///
+    /// async fn reconcile(ctx: Context, config: Arc<ConfigMap>) -> Result<Action> {
+    ///     let Settings { image } = ctx.state();
+    ///     println!("{:?} uses {image}", config.metadata.name);
+    ///     Ok(Action::done())
+    /// }
+    ///
+    /// fn operator(cluster: &Cluster) -> Result<()> {
+    ///     let settings = Settings { image: "registry.example/game:1".to_owned() };
+    ///     cluster.controller::<ConfigMap>().state(settings).build(reconcile)?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn state<S: Send + Sync + 'static>(mut self, state: S) -> Self {
+        self.state.insert(state);
+        self
+    }
+
+    /// The delay of an object after an error. Each start of the controller creates a new limiter. Default:
+    /// [`ItemExponentialFailure`], 5 ms, doubled with each error up to 1000 s.
     pub fn limiter<L: RateLimiter<Request>>(
         mut self,
         limiter: impl Fn() -> L + Send + Sync + 'static,
@@ -175,74 +242,87 @@ impl<K: 'static, H: Home> ControllerBuilder<K, H> {
         self
     }
 
-    /// Gives an object up after it failed and was tried again so many times, and calls the hook then; until something
-    /// happens to the object. By default nothing is given up: the delay grows to 1000 s and stays there. Runs that
-    /// [back off](crate::Action::back_off) did not fail.
+    /// Maximum retries of an object after errors. Then the hook is called, and the object is reconciled at its next
+    /// change. Runs that [back off](crate::Action::back_off) are not errors. Default: no maximum; the delay stays at
+    /// 1000 s.
     ///
     /// The hook must be quick, and must not block its thread.
-    pub fn max_retries(mut self, retries: u32, hook: impl Fn(&GaveUp<'_>) + Send + Sync + 'static) -> Self {
+    pub fn max_retries(
+        mut self,
+        retries: u32,
+        hook: impl Fn(&RetriesExhausted<'_>) + Send + Sync + 'static,
+    ) -> Self {
         self.options.max_retries = Some((retries, Box::new(hook)));
         self
     }
 
-    /// How long the controller waits, when it starts, until it has seen all that there is. By default 2 minutes, and in a
-    /// manager as long as it takes. Then it ends with an error that says what it waits for, and nobody else is affected;
-    /// whoever started it decides what then.
+    /// Maximum time for the sources to sync when the controller starts. Then it ends with an error that names the
+    /// missing sources; other controllers are not affected. Default: 2 minutes; in a manager, no limit.
     ///
-    /// With [`Duration::MAX`] it waits as long as it takes, for somebody to create the CRD or to grant the right that is
-    /// missing. Meanwhile it says what it waits for: in the log after 10 seconds and then each minute, in
-    /// [`Controller::waiting_for`], and by the metric `bowline_controller_ready`.
+    /// With [`Duration::MAX`] it waits without a limit, for example until the missing CRD is created or the missing
+    /// right is granted. Meanwhile the log names the missing sources after 10 seconds and then each minute, and so do
+    /// [`Controller::waiting_for`] and the metric `bowline_controller_ready`.
     pub fn sync_timeout(mut self, limit: Duration) -> Self {
         self.options.sync_timeout = Some(limit);
         self
     }
 
-    /// How long a reconcile may take: 10 minutes by default. One that takes longer is dropped where it waits, counts as an
-    /// error and is tried again. [`Duration::MAX`] never comes.
+    /// Maximum duration of a reconcile. Then it is dropped at its next await and retried as an error. [`Duration::MAX`]
+    /// is no limit. Default: 10 minutes.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.options.timeout = limit;
         self
     }
 
-    /// How long a [stop](Controller::stop) waits for reconciles that run, and for the sources of changes: 30 seconds by
-    /// default, for all of it. Then they are dropped where they wait.
+    /// Maximum time that a [stop](Controller::stop) waits for all running reconciles and sources together. Then they
+    /// are dropped at their next await. Default: 30 seconds.
     pub fn stop_timeout(mut self, limit: Duration) -> Self {
         self.options.stop_timeout = limit;
         self
     }
 
-    /// Whether a reconcile that panics counts as an error, and all goes on: yes, by default. Otherwise the controller ends
-    /// with an error.
+    /// Whether a panic of a reconcile is an error like any other. Otherwise the controller ends with an error. Default:
+    /// yes.
     pub fn recover_panics(mut self, recover: bool) -> Self {
         self.options.recover_panics = recover;
         self
     }
 
-    /// Whether it may run only where the leader is: yes, by default. In a manager with leader election it then reconciles
-    /// only while this replica leads, and what it writes through [`Context::client`](crate::Context::client) has to pass a
-    /// [fence](crate::leader_election::Fence). One that does not need leadership reconciles on every replica, from the start.
+    /// Whether it reconciles only while this replica leads, in a manager with leader election. Writes through
+    /// [`Context::client`](crate::Context::client) then pass a [fence](crate::leader_election::Fence). A controller that does not
+    /// need leadership reconciles on every replica, from the start. Default: yes.
     ///
-    /// Without a manager, or without an election, it means nothing.
+    /// Without a manager, or without an election, it has no effect.
     pub fn needs_leadership(mut self, needs: bool) -> Self {
         self.options.needs_leadership = needs;
         self
     }
 
-    /// Whether what it watches is in the cache while it waits for leadership: yes, by default. When this replica begins to
-    /// lead, nothing has to be listed then. Its handlers are called only from there on, with all that there is; until then
-    /// nothing is queued, and sources that are no kind do not begin. Otherwise informers begin together with the leadership.
+    /// Whether the informers of the watched kinds run while it waits for leadership, so that a takeover needs no list.
+    /// Handlers are called only when this replica leads; until then nothing is queued, and other sources than kinds do
+    /// not start. Default: yes.
     ///
-    /// It means nothing for one that does not wait for leadership.
+    /// Without a wait for leadership it has no effect.
     pub fn warm_up(mut self, warm_up: bool) -> Self {
         self.options.warm_up = warm_up;
         self
     }
 
-    /// Puts the controller together. It does nothing until it is [started](Controller::start).
+    /// Whether the process is [ready](crate::Manager::readiness) only if this controller is. Default: no.
+    ///
+    /// It matters when sources may never sync: a kind whose CRD is not installed, or an unreachable [further
+    /// cluster](crate::Manager::add_cluster). A required controller then keeps the process from being ready. In both
+    /// cases the log, `/readyz/sync` and the debug page name the missing sources.
+    pub fn required(mut self, required: bool) -> Self {
+        self.options.required = required;
+        self
+    }
+
+    /// Builds the controller. It does nothing until it is [started](Controller::start).
     ///
     /// The reconciler is one of
     /// - a function or closure of a [`Context`](crate::Context) and a [`Request`],
-    /// - a function or closure of a [`Context`](crate::Context) and an `Arc<K>`: it is called for objects that are there,
+    /// - a function or closure of a [`Context`](crate::Context) and an `Arc<K>`, which is called for objects that exist,
     /// - a type that implements [`Reconciler`](crate::Reconciler) or [`ObjectReconciler`](crate::ObjectReconciler).
     ///
     /// ```
@@ -265,12 +345,12 @@ impl<K: 'static, H: Home> ControllerBuilder<K, H> {
     /// ```
     ///
     /// # Errors
-    /// When the name is taken, there is none, or there is nothing to watch.
+    /// When the name is taken or missing, there is nothing to watch, or the concurrency is zero.
     pub fn build<F>(self, reconciler: impl IntoReconciler<K, F>) -> Result<Controller, BuildError> {
         self.build_at(reconciler).map(|(controller, _)| controller)
     }
 
-    /// Puts the controller together, for who goes on with where it was made.
+    /// The controller, and the owner of its builder.
     pub(crate) fn build_at<F>(
         self,
         reconciler: impl IntoReconciler<K, F>,
@@ -288,23 +368,31 @@ impl<K: 'static, H: Home> ControllerBuilder<K, H> {
         if watches.is_empty() {
             return Err(BuildError::NothingToWatch { name: name.to_string() });
         }
+        let Some(concurrency) = NonZeroUsize::new(self.concurrency) else {
+            return Err(BuildError::ZeroConcurrency { name: name.to_string() });
+        };
         let cluster = self.home.cluster();
+        if let Some(watch) = watches.iter().find(|watch| !watch.can_name_cluster(cluster)) {
+            let (name, watch) = (name.to_string(), watch.name().to_owned());
+            return Err(BuildError::ClusterUnnamed { name, watch });
+        }
         let Some((metrics, claim)) = cluster.metrics().claim(&name) else {
             return Err(BuildError::NameTaken { name: name.to_string() });
         };
         let (journal, clock) = (cluster.journal(), cluster.clock());
         let client = if self.options.needs_leadership { cluster.elected_client() } else { cluster.client() };
-        let workers = self.options.concurrency.get();
+        let workers = concurrency.get();
         let core = Core {
             requeued: metrics.origin(if kind.is_empty() { &name } else { &kind }),
-            by_hand: metrics.origin("somebody"),
+            by_hand: metrics.origin("manual"),
             books: (0..workers).map(|_| journal.book(name.clone(), clock.clone())).collect(),
             group,
             kind,
             client: client.field_owner_or(&name),
             recorder: cluster.recorder(&name),
             metrics,
-            options: self.options,
+            options: Options { concurrency, ..self.options },
+            state: self.state,
             filters: self.filters.into(),
             cluster: cluster.clone(),
             name,

@@ -1,11 +1,13 @@
-//! What can be wrong with a controller, in words that say what to do about it.
+//! The errors of a controller, with their remedies.
 
 use std::fmt;
 use std::time::Duration;
 
-use bowline_cache::{CacheError, Phase};
+use bowline_cache::{CacheError, NotSynced, ReflectorPhase};
 
-use crate::source::Obstacle;
+use crate::source::SyncBlocker;
+use crate::watch::AnyWatch;
+use crate::{Cluster, ClusterName};
 
 /// Why a controller cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +31,26 @@ pub enum BuildError {
         /// The name.
         name: String,
     },
+    /// It would have no worker.
+    #[error(
+        "the controller {name:?} has a concurrency of 0, and would never reconcile: give `concurrency` at least 1, or leave it \
+         out for 1"
+    )]
+    ZeroConcurrency {
+        /// The name.
+        name: String,
+    },
+    /// It watches a cluster whose objects requests could not tell from its own.
+    #[error(
+        "the controller {name:?} watches {watch} in another cluster, which has no name, or that of the controller's own \
+         cluster: give it one with `ClusterBuilder::named`"
+    )]
+    ClusterUnnamed {
+        /// The name.
+        name: String,
+        /// The watch.
+        watch: String,
+    },
 }
 
 /// Why a controller does not run.
@@ -36,7 +58,7 @@ pub enum BuildError {
 #[non_exhaustive]
 pub enum ControllerError {
     /// It runs already.
-    #[error("the controller {controller:?} runs already: stop it before it is started again")]
+    #[error("the controller {controller:?} is already running: stop it before it is started again")]
     AlreadyRunning {
         /// Its name.
         controller: String,
@@ -50,12 +72,12 @@ pub enum ControllerError {
         controller: String,
     },
     /// It was never started, or was stopped.
-    #[error("the controller {controller:?} does not run, so that it does not get ready: start it first")]
+    #[error("controller {controller:?} is not running: call `start`")]
     NotRunning {
         /// Its name.
         controller: String,
     },
-    /// What it watches was not there in time.
+    /// Its sources did not sync in time.
     #[error(
         "the controller {controller:?} could not begin within {limit:?}, because it waits for {}",
         list(.missing)
@@ -63,29 +85,40 @@ pub enum ControllerError {
     NotSynced {
         /// Its name.
         controller: String,
-        /// How long it waited.
+        /// The sync timeout.
         limit: Duration,
-        /// What it waited for, and why that does not come.
-        missing: Vec<WaitingFor>,
+        /// The sources that did not sync, and why.
+        missing: Vec<UnsyncedSource>,
     },
     /// One of its watches makes no sense to the cache.
     #[error("the controller {controller:?} cannot watch {watch}: {error}")]
     Watch {
         /// Its name.
         controller: String,
-        /// What was to be watched.
+        /// The watch.
         watch: String,
-        /// What is wrong with it.
+        /// The error of the cache.
         error: Box<CacheError>,
     },
-    /// A reconcile panicked, and the controller was told not to go on then.
+    /// A watch of a cluster whose objects requests could not tell from the controller's own.
+    #[error(
+        "the controller {controller:?} cannot watch {watch}: that is in another cluster, which has no name, or that of the \
+         controller's own cluster: give it one with `ClusterBuilder::named`"
+    )]
+    ClusterUnnamed {
+        /// Its name.
+        controller: String,
+        /// The watch.
+        watch: String,
+    },
+    /// A reconcile panicked, and [`recover_panics`](crate::ControllerBuilder::recover_panics) is off.
     #[error("the controller {controller:?} ended because reconciling {request} panicked: {message}")]
     Panicked {
         /// Its name.
         controller: String,
-        /// What was reconciled.
+        /// The request that was reconciled.
         request: String,
-        /// What the panic said.
+        /// The text of the panic.
         message: String,
     },
     /// A part of it panicked that should not: a mistake in Bowline.
@@ -93,7 +126,7 @@ pub enum ControllerError {
     Broken {
         /// Its name.
         controller: String,
-        /// What the panic said.
+        /// The text of the panic.
         message: String,
     },
     /// The tasks of its cluster were aborted.
@@ -104,54 +137,105 @@ pub enum ControllerError {
     },
 }
 
-/// One thing that a controller waits for before it begins to reconcile.
+/// A source that has not synced: the controller does not reconcile before.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitingFor {
+pub struct UnsyncedSource {
     source: String,
-    obstacle: Obstacle,
+    /// The cluster that is watched, and whether it is another than the controller's own.
+    cluster: Option<ClusterName>,
+    is_elsewhere: bool,
+    obstacle: SyncBlocker,
 }
 
-impl WaitingFor {
-    pub(super) fn new(source: &str, obstacle: Obstacle) -> Self {
-        Self { source: source.to_owned(), obstacle }
+impl UnsyncedSource {
+    pub(super) fn new(watch: &dyn AnyWatch, home: &Cluster, obstacle: SyncBlocker) -> Self {
+        let cluster = watch.cluster().unwrap_or(home);
+        Self {
+            source: watch.name().to_owned(),
+            cluster: cluster.name().cloned(),
+            is_elsewhere: !cluster.is_same(home),
+            obstacle,
+        }
     }
 
-    /// Who is to show what there is: the kind that is watched.
+    /// The name of the source, as in triggers: the watched kind, most of the time.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
+    /// The name of the cluster that is watched, if it has one.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&ClusterName> {
+        self.cluster.as_ref()
+    }
+
+    /// The part of an informer that is not in sync, if it is one.
+    pub(crate) fn informer(&self) -> Option<&NotSynced> {
+        match &self.obstacle {
+            SyncBlocker::Informer(missing) => Some(missing),
+            SyncBlocker::Begin | SyncBlocker::Handler { .. } | SyncBlocker::InitialContent => None,
+        }
+    }
+
     /// Whether it does not come by waiting alone: there is no such kind, or it may not be read.
     pub(crate) fn is_denied(&self) -> bool {
-        matches!(&self.obstacle, Obstacle::Informer(missing) if missing.is_denied)
+        self.informer().is_some_and(|missing| missing.is_denied)
     }
 
-    /// What is waited for, and why it does not come in a word or two: for whoever is not to know what a server says.
+    /// Whether there is no such kind.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.informer().is_some_and(|missing| missing.is_missing)
+    }
+
+    /// Whether the server was asked, and gave no answer that says what is wrong with the request.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        self.informer().is_some_and(|missing| missing.error.is_some() && !missing.is_denied)
+    }
+
+    /// The missing part and the reason, without the text of the server: for probes.
     pub(crate) fn brief(&self) -> String {
-        match &self.obstacle {
-            Obstacle::Informer(missing) => missing.in_brief(),
-            Obstacle::Begin | Obstacle::Handler { .. } => self.to_string(),
+        match self.informer() {
+            Some(missing) => format!("{}{}", missing.in_brief(), self.elsewhere()),
+            None => self.to_string(),
+        }
+    }
+
+    /// In which cluster, if it is not the controller's own.
+    fn elsewhere(&self) -> String {
+        match &self.cluster {
+            Some(cluster) if self.is_elsewhere => format!(" in cluster {cluster}"),
+            _ => String::new(),
         }
     }
 }
 
-impl fmt::Display for WaitingFor {
+impl fmt::Display for UnsyncedSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.obstacle {
-            Obstacle::Informer(missing) if missing.phase == Phase::Stopped && missing.error.is_none() => {
-                write!(f, "{} in {} (stopped: call `Cluster::start`)", missing.kind, missing.namespaces)
+            SyncBlocker::Informer(missing)
+                if missing.phase == ReflectorPhase::Stopped && missing.error.is_none() =>
+            {
+                write!(f, "{} in {} (stopped: call `Cluster::start`)", missing.kind, missing.namespaces)?;
             }
-            Obstacle::Informer(missing) => missing.fmt(f),
-            Obstacle::Begin => write!(f, "{} (about to be watched)", self.source),
-            Obstacle::Handler { kind, waiting } => {
-                write!(f, "{kind} (listed; {waiting} objects wait for the handler)")
+            SyncBlocker::Informer(missing) => missing.fmt(f)?,
+            SyncBlocker::Begin => return write!(f, "{} (about to be watched)", self.source),
+            SyncBlocker::InitialContent => {
+                return write!(
+                    f,
+                    "{} (its initial content is not delivered: it calls `Sink::synced`)",
+                    self.source
+                );
+            }
+            SyncBlocker::Handler { kind, waiting } => {
+                write!(f, "{kind} (listed; {waiting} objects wait for the handler)")?;
             }
         }
+        f.write_str(&self.elsewhere())
     }
 }
 
-fn list(missing: &[WaitingFor]) -> String {
+fn list(missing: &[UnsyncedSource]) -> String {
     let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
     missing.join("; ")
 }

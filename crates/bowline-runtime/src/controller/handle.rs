@@ -1,48 +1,52 @@
-//! A controller in the hands of who built it.
+//! `Controller`: the handle of a controller, which starts, stops and reports on it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use bowline_cache::CacheError;
-use bowline_workqueue::{Add, Stats};
+use bowline_workqueue::{AddOptions, QueueStats};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::builder::ControllerBuilder;
-use super::duty::Duty;
-use super::error::{ControllerError, WaitingFor};
-use super::pending::Pending;
+use super::error::{ControllerError, UnsyncedSource};
+use super::queue_payload::QueuePayload;
+use super::run_control::RunControl;
 use super::session::{Core, Session};
 use super::supervisor::supervise;
-use crate::journal::Book;
-use crate::metrics::Claim;
+use super::watch_entry::{WatchEntry, WatchState};
+use crate::metrics::NameReservation;
+use crate::reconcile_history::WorkerHistory;
 use crate::reconciler::Task;
-use crate::source::{Begun, Obstacle, Progress};
-use crate::trigger::{Origin, Trigger};
+use crate::source::{RunningSource, SyncBlocker, SyncProgress, UnhandledChange};
+use crate::trigger::Trigger;
 use crate::watch::AnyWatch;
-use crate::{Cause, Cluster, Request, Watch};
+use crate::{Cause, Client, Cluster, Request, Watch};
 
-/// How long a controller that nobody manages waits until it has seen all that there is, by default.
+/// Default sync timeout of a controller without a manager.
 const SYNC_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Reconciles objects when something happens to them, or to what they depend on.
+/// Reconciles objects when they or their dependencies change.
 ///
 /// # Guarantees
-/// - No object is reconciled before all that there is has been seen: a reconciler that reads from the cache finds
-///   everything that was there when the controller started, of all kinds that it watches.
-/// - No object is reconciled twice at the same time. What happens to it meanwhile leads to one more run afterwards.
-/// - Nothing is lost between an event and a run that began after it: runs stand for any number of events, and their
+/// - No object is reconciled before all watched kinds have synced: a reconciler that reads from the cache finds everything
+///   that existed when the controller started.
+/// - No object is reconciled twice at the same time. Changes during a run lead to one more run afterwards.
+/// - No event is lost: a run that begins after an event covers it. A run can cover any number of events, and its
 ///   [triggers](crate::Context::triggers) name them all, up to 16.
-/// - A kind that cannot be listed, an object that cannot be read, a reconcile that hangs, fails or panics: each is in
-///   nobody else's way.
+/// - A kind that cannot be listed, an object that cannot be decoded, and a reconcile that hangs, fails or panics affect
+///   only themselves.
 ///
-/// It belongs to a [`Cluster`], which has to be [started](Cluster::start) as well, and ends with the scope that the cluster
-/// was given. It runs until it is stopped, whoever holds this handle; a clone is the same controller.
+/// Until it stops, reads of its watched kinds come from the cache. Afterwards they come from the API server and the
+/// informers end, unless another controller watches the kinds or [the cluster](crate::ClusterBuilder::cached) caches
+/// them.
 ///
-/// A reconciler, handler or source that holds its own controller keeps it alive for ever, its name and its metrics included:
-/// let it hold the [`Cluster`], or put the controller into a place that can be emptied.
+/// It belongs to a [`Cluster`], which has to be [started](Cluster::start) as well, and ends with that cluster's scope.
+/// Dropping this handle does not stop it. A clone is the same controller.
+///
+/// A reconciler, handler or source that holds its own controller keeps it alive for ever, with its name and metrics.
+/// Hold the [`Cluster`] instead, or a reference that can be cleared.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -70,63 +74,43 @@ pub(super) struct Inner {
     pub(super) core: Arc<Core>,
     pub(super) task: Task,
     state: Mutex<State>,
-    _claim: Claim,
+    _claim: NameReservation,
 }
 
 #[derive(Default)]
 struct State {
-    watches: BTreeMap<u64, Entry>,
+    watches: BTreeMap<u64, WatchEntry>,
     next: u64,
     run: Option<Run>,
     /// Whether it was given to a manager, which alone starts it from then on.
     is_managed: bool,
 }
 
-struct Entry {
-    watch: Arc<dyn AnyWatch>,
-    origin: Arc<Origin>,
-    stand: Stand,
-    /// Whether it was added to a run that did not ask for it, and does not wait for it.
-    is_late: bool,
-}
-
-/// How far a watch has come.
-#[derive(Clone, Default)]
-enum Stand {
-    /// Nothing is done for it.
-    #[default]
-    Idle,
-    /// The controller may not work yet: this is kept for when it may.
-    Warm(Option<Arc<dyn Progress>>),
-    /// It leads to requests.
-    Begun(Arc<dyn Begun>),
-}
-
-/// The run that is in progress, or was last.
+/// The current run, or the last one.
 #[derive(Clone)]
 struct Run {
     session: Arc<Session>,
     phase: watch::Receiver<Phase>,
-    /// Cancelled when it may work.
+    /// Cancelled when it may reconcile.
     go: CancellationToken,
     /// Cancelled when its watches have begun.
     began: CancellationToken,
 }
 
-/// How far a run has come.
+/// Phase of a run.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
-    /// It waits until it has seen what there is.
+    /// Its caches are not synced.
     Beginning,
-    /// All that is in the cache, and it waits until it may work, or begins to.
+    /// Its caches are synced; it waits for permission to reconcile, or is about to begin.
     Warm,
     /// It reconciles.
     Working,
-    /// It is over.
-    Ended(Result<Stopped, ControllerError>),
+    /// It has ended.
+    Ended(Result<StopReport, ControllerError>),
 }
 
-/// Tells a run to stop when it is dropped.
+/// Stops a run when it is dropped.
 struct StopOnDrop<'a>(&'a Session);
 
 impl Drop for StopOnDrop<'_> {
@@ -135,33 +119,51 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// What was left when a controller stopped.
+/// Unfinished work of a stopped controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "what was left undone is worth a log line"]
-pub struct Stopped {
+pub struct StopReport {
     aborted: Vec<Request>,
     waiting: usize,
     left_behind: Vec<String>,
 }
 
-/// A watch of a controller, to be removed again. Dropping this leaves it where it is.
+/// A watch of a controller, for its removal. Dropping this does not remove the watch.
 #[derive(Debug)]
 pub struct WatchHandle {
     controller: Controller,
     number: u64,
 }
 
+/// A removed watch, whose kind is declared as cached until this is dropped.
+struct RemovedWatch {
+    entry: WatchEntry,
+    client: Client,
+}
+
+impl Drop for RemovedWatch {
+    fn drop(&mut self) {
+        self.entry.undeclare(&self.client);
+    }
+}
+
 impl Controller {
-    /// A controller on a cluster, to be told what it watches.
+    /// The options of a controller on a cluster.
     pub fn builder(cluster: &Cluster) -> ControllerBuilder<()> {
         ControllerBuilder::at(cluster.clone())
     }
 
-    pub(super) fn new(core: Core, claim: Claim, task: Task, watches: Vec<Arc<dyn AnyWatch>>) -> Self {
+    pub(super) fn new(
+        core: Core,
+        claim: NameReservation,
+        task: Task,
+        watches: Vec<Arc<dyn AnyWatch>>,
+    ) -> Self {
         let state = Mutex::default();
         let controller = Self { inner: Arc::new(Inner { core: Arc::new(core), task, state, _claim: claim }) };
         for watch in watches {
-            controller.inner.add(watch);
+            let entry = controller.inner.entry(watch);
+            controller.inner.lock().add(entry);
         }
         controller
     }
@@ -172,12 +174,12 @@ impl Controller {
         &self.inner.core.name
     }
 
-    /// What it is for its whole life.
+    /// The part that never changes.
     pub(crate) fn core(&self) -> &Core {
         &self.inner.core
     }
 
-    /// The cluster that it belongs to.
+    /// The cluster of the controller.
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.inner.core.cluster
@@ -190,18 +192,24 @@ impl Controller {
         self.inner.core.options.needs_leadership
     }
 
-    /// Whether what it watches is in the cache while it waits for leadership. See [`ControllerBuilder::warm_up`].
+    /// Whether its caches sync while it waits for leadership. See [`ControllerBuilder::warm_up`].
     #[must_use]
     pub fn warms_up(&self) -> bool {
         self.inner.core.options.warm_up
     }
 
-    /// Starts it, and returns at once. It begins to reconcile when it has seen all that there is, see
-    /// [`ready`](Self::ready); should that take too long, it ends, and the error is logged and returned by
-    /// [`ended`](Self::ended).
+    /// Whether the process is not ready while one of its watches is not synced. See [`ControllerBuilder::required`].
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.inner.core.options.required
+    }
+
+    /// Starts it, and returns at once. Reconciles begin when all its caches have synced, see
+    /// [`wait_ready`](Self::wait_ready). If that exceeds the sync timeout, it ends; the error is logged and returned by
+    /// [`wait_ended`](Self::wait_ended).
     ///
     /// # Errors
-    /// When it runs already, or was given to a manager: that starts it, when it may work.
+    /// When it is already running, or was given to a manager, which starts it.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -209,11 +217,10 @@ impl Controller {
         self.begin(None).map(|_| ())
     }
 
-    /// Starts it, and waits until it is stopped. When the future is dropped before, the controller is told to stop, and
-    /// nobody waits for it.
+    /// Starts it, and waits until it has stopped. Dropping the future stops the controller in the background.
     ///
     /// # Errors
-    /// When it runs already, was given to a manager, could not begin in time, or ended by itself.
+    /// When it is already running, was given to a manager, exceeded its sync timeout, or ended by itself.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -222,10 +229,10 @@ impl Controller {
         self.attend(run).await.map(|_| ())
     }
 
-    /// It belongs to a manager from now on: nobody else starts it.
+    /// Assigns it to a manager, which alone starts it from now on.
     ///
     /// # Errors
-    /// When it belongs to one already, or runs.
+    /// When it already belongs to one, or is running.
     pub(crate) fn adopt(&self) -> Result<(), ControllerError> {
         let mut state = self.inner.lock();
         let controller = self.name().to_owned();
@@ -239,21 +246,21 @@ impl Controller {
         Ok(())
     }
 
-    /// Starts it, and waits until it is stopped: by what its duty says, or by anybody who has the handle. It keeps informers at
-    /// once, begins to watch when it may work, and to reconcile when it has seen all that there is. If no limit was set, it
-    /// waits as long as it takes. It belongs to a manager from now on.
+    /// Starts it, and waits until it is stopped, by `control` or by its handle. It keeps informers at once, begins its
+    /// watches when it may reconcile, and reconciles when all its caches have synced. Without a sync timeout it waits
+    /// without limit. It belongs to a manager from now on.
     ///
-    /// Dropping the future is as with [`run`](Self::run); what its duty says still holds then.
-    pub(crate) async fn run_managed(&self, duty: Duty) -> Result<Stopped, ControllerError> {
-        let run = self.begin(Some(duty))?;
+    /// Dropping the future is as with [`run`](Self::run); `control` remains valid then.
+    pub(crate) async fn run_managed(&self, control: RunControl) -> Result<StopReport, ControllerError> {
+        let run = self.begin(Some(control))?;
         self.attend(run).await
     }
 
-    /// Waits until it reconciles: it has seen all that there is, and, in a manager, may.
+    /// Waits until it reconciles: all its caches have synced, and in a manager it may.
     ///
     /// # Errors
-    /// When it ended before, and why; [`ControllerError::NotRunning`] when it was never started, or was stopped.
-    pub async fn ready(&self) -> Result<(), ControllerError> {
+    /// The error with which it ended before; [`ControllerError::NotRunning`] when it was never started, or was stopped.
+    pub async fn wait_ready(&self) -> Result<(), ControllerError> {
         let not_running = || ControllerError::NotRunning { controller: self.name().to_owned() };
         let run = self.inner.lock().run.clone().ok_or_else(not_running)?;
         match self.phase(run, |phase| !matches!(phase, Phase::Beginning | Phase::Warm)).await? {
@@ -262,40 +269,41 @@ impl Controller {
         }
     }
 
-    /// Waits until it does not run any more. One that was never started does not.
+    /// Waits until it is not running. Returns at once if it was never started.
     ///
     /// # Errors
-    /// When it was not stopped but ended by itself, and why.
-    pub async fn ended(&self) -> Result<Stopped, ControllerError> {
+    /// When it ended by itself; a stop is not an error.
+    pub async fn wait_ended(&self) -> Result<StopReport, ControllerError> {
         let run = self.inner.lock().run.clone();
         match run {
             Some(run) => self.end_of(run).await,
-            None => Ok(Stopped::default()),
+            None => Ok(StopReport::default()),
         }
     }
 
-    /// Stops it: no more reconciles begin, those that run are [told](crate::Context::cancellation), and waited for up to
-    /// [`ControllerBuilder::stop_timeout`]; its watches end. Tells what was left. It can be started again, and sees all
-    /// that there is anew then; one that was given to a manager stays stopped.
+    /// Stops it, and waits for that. No more reconciles begin. Running ones see a
+    /// [cancellation](crate::Context::cancellation), and have up to [`ControllerBuilder::stop_timeout`] to end. Its
+    /// watches end. Returns the unfinished work. It can be started again, and then lists everything anew; a manager's
+    /// controller stays stopped.
     ///
-    /// A reconciler that waits for its own controller to stop is what the stop waits for, until
-    /// [`stop_timeout`](ControllerBuilder::stop_timeout): tell it from elsewhere, or do not wait.
+    /// A reconciler that awaits the stop of its own controller delays it until
+    /// [`stop_timeout`](ControllerBuilder::stop_timeout): stop from elsewhere, or do not wait.
     ///
     /// # Errors
-    /// When it had ended by itself before, and why.
-    pub async fn stop(&self) -> Result<Stopped, ControllerError> {
+    /// The error with which it had ended before.
+    pub async fn stop(&self) -> Result<StopReport, ControllerError> {
         self.stop_within(self.inner.core.options.stop_timeout).await
     }
 
-    /// Stops it, and waits for reconciles that run no longer than this, whatever
-    /// [`ControllerBuilder::stop_timeout`] says: then they are dropped where they wait, at once if it is zero. When it stops
-    /// already, what is over first counts. Otherwise as [`stop`](Self::stop).
+    /// Like [`stop`](Self::stop), with another limit than [`ControllerBuilder::stop_timeout`]. After it, running
+    /// reconciles are dropped at their next await; zero drops them at once. Of several stops, the earliest limit
+    /// counts.
     ///
     /// # Errors
-    /// When it had ended by itself before, and why.
-    pub async fn stop_within(&self, limit: Duration) -> Result<Stopped, ControllerError> {
-        // The same run is told and waited for, whoever starts it anew meanwhile.
-        let Some(run) = self.inner.lock().run.clone() else { return Ok(Stopped::default()) };
+    /// The error with which it had ended before.
+    pub async fn stop_within(&self, limit: Duration) -> Result<StopReport, ControllerError> {
+        // Waits for the run that it stops, even if the controller is started again meanwhile.
+        let Some(run) = self.inner.lock().run.clone() else { return Ok(StopReport::default()) };
         run.session.stop_within(limit);
         self.end_of(run).await
     }
@@ -306,120 +314,154 @@ impl Controller {
         self.inner.lock().is_running()
     }
 
-    /// Whether it reconciles: it has seen all that there is, and need not wait for leadership.
+    /// Whether it reconciles: all its caches have synced, and it does not wait for leadership.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.inner.lock().is_in(|phase| matches!(phase, Phase::Working))
     }
 
-    /// Whether it reconciles, or would at once if this replica led: all that it watches is in the cache.
+    /// Whether all its caches have synced, so that it reconciles, or would at once on leadership.
     #[must_use]
     pub fn is_warm(&self) -> bool {
         self.inner.lock().is_in(|phase| matches!(phase, Phase::Warm | Phase::Working))
     }
 
-    /// What it has not seen yet, and why: for a readiness check, and for people who wonder why nothing happens. Nothing if it
-    /// has seen all that there is, or does not run.
+    /// The sources that have not synced yet, and why: for readiness checks and for people. Empty when all sources have
+    /// synced, and while the controller is not running.
     #[must_use]
-    pub fn waiting_for(&self) -> Vec<WaitingFor> {
+    pub fn waiting_for(&self) -> Vec<UnsyncedSource> {
         self.inner.waiting_for()
     }
 
-    /// What is reconciled now, and for how long. What is done at once does not show.
+    /// Changes without effect, because a predicate panicked or a handler failed for them on every attempt: ten, within
+    /// about four minutes. An object stays listed until a later change of it is handled, or the controller is started
+    /// again. Payloads of a source count as one object. At most 1024 are listed, and none while the controller is not
+    /// running.
+    ///
+    /// In a [`Manager`](crate::Manager) they make the process not ready.
+    #[must_use]
+    pub fn unhandled_changes(&self) -> Vec<UnhandledChange> {
+        let session = self.inner.lock().running_session();
+        session.map_or_else(Vec::new, |session| session.retries().unhandled())
+    }
+
+    /// The running reconciles and their durations. A reconcile that never awaits is not listed.
     #[must_use]
     pub fn reconciling(&self) -> Vec<(Request, Duration)> {
         let now = self.cluster().clock().now();
-        let running = self.inner.core.books.iter().filter_map(Book::running);
-        running.map(|(request, started)| (request, now.since(started))).collect()
+        let running = self.inner.core.books.iter().filter_map(WorkerHistory::running);
+        running.map(|(request, started)| (request, now.duration_since(started))).collect()
     }
 
-    /// What waits to be reconciled, now or at its time, and what is with a worker. Nothing while it does not run.
+    /// Numbers of waiting, delayed and processing requests. Zero while the controller is not running.
     #[must_use]
-    pub fn queue_stats(&self) -> Stats {
+    pub fn queue_stats(&self) -> QueueStats {
         let state = self.inner.lock();
         let run = state.run.as_ref().filter(|_| state.is_running());
-        run.map_or_else(Stats::default, |run| run.session.queue().stats())
+        run.map_or_else(QueueStats::default, |run| run.session.stats())
     }
 
-    /// The names of what it watches, as [triggers](crate::Trigger) have them, in the order in which they were added.
+    /// The next scheduled requests and their times, at most `count`, earliest first: retries, and requeues by the
+    /// reconciler. [`queue_stats`](Self::queue_stats) has their number. Empty while the controller is not running.
+    ///
+    /// Times are by the current wall clock. A requeue [after a delay](crate::Action::requeue_after) does not move with
+    /// that clock; a requeue [at a time](crate::Action::requeue_at) does.
+    #[must_use]
+    pub fn delayed(&self, count: usize) -> Vec<(Request, SystemTime)> {
+        let session = self.inner.lock().running_session();
+        session.map_or_else(Vec::new, |session| session.delayed(count))
+    }
+
+    /// Names of its watches, as in [triggers](crate::Trigger), in the order in which they were added.
     #[must_use]
     pub fn watches(&self) -> Vec<String> {
         self.inner.lock().watches.values().map(|entry| entry.watch.name().to_owned()).collect()
     }
 
-    /// Reconciles an object because somebody says so. Does nothing while the controller is stopped, or waits for leadership:
-    /// it sees all that there is when it begins.
+    /// Reconciles an object by hand. No effect while the controller is stopped or waits for leadership, since it
+    /// reconciles all objects when it starts.
     pub fn trigger(&self, request: Request) {
         if let Some(run) = &self.inner.lock().run
             && run.go.is_cancelled()
         {
-            let trigger = Trigger::own(self.inner.core.by_hand.clone(), Cause::Signalled);
-            run.session.queue().add_with(request, Add::new(Pending::new(trigger)));
+            let trigger = Trigger::own(self.inner.core.by_hand.clone(), Cause::Generic);
+            let request = request.seen_from(self.cluster().name());
+            run.session.queue().add_with(request, AddOptions::new(QueuePayload::new(trigger)));
         }
     }
 
-    /// Watches something else from now on, or from the next start on. A controller that runs does not wait for it before it
-    /// reconciles other objects; if it waits for leadership, this watch does, too.
+    /// Adds a watch, now or for the next start. A running controller does not wait for it before it reconciles other
+    /// objects. If the controller waits for leadership, so does this watch.
     ///
     /// # Errors
-    /// When the cache cannot have such a watch.
+    /// When the cache refuses the watch, or its cluster is another one and has no name.
     pub fn watch<D: 'static>(&self, watch: Watch<D>) -> Result<WatchHandle, ControllerError> {
-        let number = self.inner.add(watch.erase());
+        let watch = watch.erase();
+        if !watch.can_name_cluster(self.cluster()) {
+            let (controller, watch) = (self.name().to_owned(), watch.name().to_owned());
+            return Err(ControllerError::ClusterUnnamed { controller, watch });
+        }
+        let entry = self.inner.entry(watch);
+        // One lock until the watch has joined: otherwise a concurrent start would begin it too.
         let mut state = self.inner.lock();
+        let number = state.add(entry);
         let State { watches, run, .. } = &mut *state;
         if let (Some(entry), Some(run)) = (watches.get_mut(&number), run)
-            && !run.session.is_stopping()
-            && let Err(error) = entry.join(run)
+            && run.takes_watches()
+            && let Err(error) = entry.join(&run.session, run.began.is_cancelled())
         {
             let entry = watches.remove(&number);
             drop(state);
-            entry.inspect(|entry| entry.watch.undeclare(&self.inner.core.client));
+            if let Some(mut entry) = entry {
+                entry.undeclare(&self.inner.core.client);
+            }
             return Err(error);
         }
         drop(state);
         Ok(WatchHandle { controller: self.clone(), number })
     }
 
-    /// Starts it; without a duty, by hand.
-    fn begin(&self, duty: Option<Duty>) -> Result<Run, ControllerError> {
-        // Somebody else's code, which may well look at its controller.
+    /// Starts it; without `control`, by hand.
+    fn begin(&self, control: Option<RunControl>) -> Result<Run, ControllerError> {
+        // Foreign code, which may use its own controller.
         let limiter = (self.inner.core.options.limiter)();
         let mut state = self.inner.lock();
-        if state.is_managed && duty.is_none() {
+        if state.is_managed && control.is_none() {
             return Err(ControllerError::Managed { controller: self.name().to_owned() });
         }
         if state.is_running() {
             return Err(ControllerError::AlreadyRunning { controller: self.name().to_owned() });
         }
-        state.is_managed |= duty.is_some();
-        let sync_timeout = if duty.is_some() { Duration::MAX } else { SYNC_TIMEOUT };
-        let duty = duty.unwrap_or_else(Duty::none);
+        state.is_managed |= control.is_some();
+        let sync_timeout = if control.is_some() { Duration::MAX } else { SYNC_TIMEOUT };
+        let control = control.unwrap_or_else(RunControl::none);
         let session = Arc::new(Session::new(self.inner.core.clone(), limiter));
         let sync_timeout = self.inner.core.options.sync_timeout.unwrap_or(sync_timeout);
         let (sender, phase) = watch::channel(Phase::Beginning);
-        let (go, began) = (duty.go.clone(), CancellationToken::new());
+        let (go, began) = (control.may_reconcile.clone(), CancellationToken::new());
         let run = Run { session: session.clone(), phase, go, began };
         state.run = Some(run.clone());
-        // Of a run that was aborted before it could clear up.
-        let stale: Vec<_> = state.watches.values_mut().map(Entry::reset).collect();
+        // Left over from a run that was aborted before its cleanup.
+        let stale: Vec<_> = state.watches.values_mut().map(WatchEntry::reset).collect();
+        state.watches.values_mut().for_each(|entry| entry.declare(&self.inner.core.client));
         drop(state);
         drop(stale);
         let spawner = self.cluster().spawner();
-        let supervised = supervise(self.inner.clone(), session, duty, sync_timeout, sender);
+        let supervised = supervise(self.inner.clone(), session, control, sync_timeout, sender);
         spawner.spawn(format!("controller {}", self.name()), supervised);
         Ok(run)
     }
 
-    /// Waits for the end of a run, which is told to stop when nobody waits any more.
-    async fn attend(&self, run: Run) -> Result<Stopped, ControllerError> {
+    /// Waits for the end of a run, and stops the run if the wait is dropped.
+    async fn attend(&self, run: Run) -> Result<StopReport, ControllerError> {
         let _stop = StopOnDrop(&run.session);
         self.end_of(run.clone()).await
     }
 
-    async fn end_of(&self, run: Run) -> Result<Stopped, ControllerError> {
+    async fn end_of(&self, run: Run) -> Result<StopReport, ControllerError> {
         match self.phase(run, |phase| matches!(phase, Phase::Ended(_))).await? {
             Phase::Ended(stopped) => stopped,
-            Phase::Beginning | Phase::Warm | Phase::Working => Ok(Stopped::default()),
+            Phase::Beginning | Phase::Warm | Phase::Working => Ok(StopReport::default()),
         }
     }
 
@@ -435,9 +477,9 @@ impl Controller {
 }
 
 impl WatchHandle {
-    /// Waits until all that was there when the watch began is with the queue, or the watch is removed. If the controller
-    /// waits for leadership, so does this.
-    pub async fn synced(&self) {
+    /// Waits until all objects from the beginning of the watch are in the queue, or the watch is removed. If the
+    /// controller waits for leadership, so does this.
+    pub async fn wait_synced(&self) {
         let inner = &self.controller.inner;
         let Some(mut run) = inner.lock().run.clone() else { return };
         tokio::select! {
@@ -451,33 +493,51 @@ impl WatchHandle {
         }
     }
 
-    /// Removes the watch: when this is over, nothing runs for it any more, and nothing more comes from it. What it led to and
-    /// waits in the queue stays there.
-    pub async fn remove(self) {
-        let entry = self.controller.inner.lock().watches.remove(&self.number);
-        let Some(Entry { watch, stand, .. }) = entry else { return };
-        if let Stand::Begun(begun) = stand {
+    /// Removes the watch. Afterwards none of its code runs, and it adds no more requests. Its requests in the queue
+    /// stay. The removal goes on if the future is dropped.
+    ///
+    /// An async handler or a source of the watch itself may await this: it is dropped there.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, if the watch has begun.
+    pub async fn unregister(self) {
+        let (entry, session) = {
+            let mut state = self.controller.inner.lock();
+            (state.watches.remove(&self.number), state.running_session())
+        };
+        let Some(entry) = entry else { return };
+        let mut removed = RemovedWatch { entry, client: self.controller.inner.core.client.clone() };
+        let WatchState::Begun(begun) = removed.entry.reset() else { return };
+        let removal = async move {
             begun.stop().await;
-        }
-        watch.undeclare(&self.controller.inner.core.client);
+            if let Some(session) = session {
+                session.retries().forget_watch(&removed.entry.origin).await;
+            }
+            drop(removed);
+        };
+        // A task of its own: the stop drops this future if it is awaited in the watch's own handler.
+        let spawner = self.controller.cluster().spawner();
+        let removal = spawner.spawn(format!("removal of a watch of {}", self.controller.name()), removal);
+        // An error means that the cluster's scope has ended, and the watch with it.
+        let _ = removal.await;
     }
 }
 
-impl Stopped {
-    /// What was still being reconciled when the time was over, and was dropped where it waited.
+impl StopReport {
+    /// Requests that were still running at the end of the stop timeout. Their reconciles were dropped.
     #[must_use]
     pub fn aborted(&self) -> &[Request] {
         &self.aborted
     }
 
-    /// How many objects waited to be reconciled, now or at their time.
+    /// Number of objects in the queue, ready or delayed.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Names of sources and workers that neither ended in time nor could be aborted, because they block their thread. They
-    /// may still run.
+    /// Names of sources and workers that neither ended in time nor could be aborted, because they block their thread.
+    /// They may still run.
     #[must_use]
     pub fn left_behind(&self) -> &[String] {
         &self.left_behind
@@ -489,7 +549,15 @@ impl Stopped {
 }
 
 impl State {
-    /// It was started, and has not come to all of its watches.
+    /// The number for a new watch.
+    fn add(&mut self, entry: WatchEntry) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.watches.insert(number, entry);
+        number
+    }
+
+    /// Started, and has not begun all its watches.
     fn is_beginning(&self) -> bool {
         self.is_running()
             && self.is_in(|phase| matches!(phase, Phase::Beginning))
@@ -500,85 +568,59 @@ impl State {
         self.run.as_ref().is_some_and(|run| is_it(&run.phase.borrow()))
     }
 
+    fn running_session(&self) -> Option<Arc<Session>> {
+        self.run.as_ref().filter(|run| run.is_alive()).map(|run| run.session.clone())
+    }
+
     fn is_running(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| {
-            !matches!(*run.phase.borrow(), Phase::Ended(_)) && run.phase.has_changed().is_ok()
-        })
+        self.run.as_ref().is_some_and(Run::is_alive)
     }
 }
 
-impl Entry {
-    /// Comes to a run that is in progress.
-    fn join(&mut self, run: &Run) -> Result<(), ControllerError> {
-        self.is_late = true;
-        if run.began.is_cancelled() { self.begin(&run.session).map(drop) } else { self.warm_up(&run.session) }
+impl Run {
+    /// Its task has not ended.
+    fn is_alive(&self) -> bool {
+        !matches!(*self.phase.borrow(), Phase::Ended(_)) && self.phase.has_changed().is_ok()
     }
 
-    fn warm_up(&mut self, session: &Session) -> Result<(), ControllerError> {
-        let warm = self.watch.warm(session).map_err(|error| self.refused(session, error))?;
-        self.stand = Stand::Warm(warm);
-        Ok(())
-    }
-
-    /// Begins; gives what was kept for that.
-    fn begin(&mut self, session: &Session) -> Result<Stand, ControllerError> {
-        let begun = self.watch.begin(&self.origin, session);
-        let begun = begun.map_err(|error| self.refused(session, error))?;
-        Ok(std::mem::replace(&mut self.stand, Stand::Begun(begun)))
-    }
-
-    fn refused(&self, session: &Session, error: CacheError) -> ControllerError {
-        ControllerError::Watch {
-            controller: session.name().to_owned(),
-            watch: self.watch.name().to_owned(),
-            error: Box::new(error),
-        }
-    }
-
-    /// As it is before a run; gives what there was, to be dropped where nobody waits.
-    fn reset(&mut self) -> Stand {
-        self.is_late = false;
-        std::mem::take(&mut self.stand)
-    }
-}
-
-impl Stand {
-    fn begun(&self) -> Option<Arc<dyn Begun>> {
-        match self {
-            Self::Begun(begun) => Some(begun.clone()),
-            Self::Idle | Self::Warm(_) => None,
-        }
+    /// A watch that is added now joins it.
+    fn takes_watches(&self) -> bool {
+        self.is_alive() && !self.session.is_stopping()
     }
 }
 
 impl Inner {
-    fn add(&self, watch: Arc<dyn AnyWatch>) -> u64 {
-        watch.declare(&self.core.client);
+    /// The declared entry of a watch.
+    fn entry(&self, watch: Arc<dyn AnyWatch>) -> WatchEntry {
         let origin = self.core.metrics.origin(watch.name());
-        let mut state = self.lock();
-        let number = state.next;
-        state.next += 1;
-        state.watches.insert(number, Entry { watch, origin, stand: Stand::Idle, is_late: false });
-        number
+        let mut entry = WatchEntry::new(watch, origin);
+        entry.declare(&self.core.client);
+        entry
     }
 
-    /// Gets hold of what all watches will need; gives what is to be waited for.
-    pub(super) fn warm_up(&self, session: &Session) -> Result<Vec<Arc<dyn Progress>>, ControllerError> {
+    /// Removes the declarations of its kinds, which this controller no longer needs cached.
+    pub(super) fn undeclare(&self) {
+        let mut state = self.lock();
+        state.watches.values_mut().for_each(|entry| entry.undeclare(&self.core.client));
+    }
+
+    /// Acquires the informers of all watches; returns those to wait for.
+    pub(super) fn warm_up(&self, session: &Session) -> Result<Vec<Arc<dyn SyncProgress>>, ControllerError> {
         let mut state = self.lock();
         let mut awaited = Vec::new();
         for entry in state.watches.values_mut().filter(|entry| !entry.is_late) {
             entry.warm_up(session)?;
-            if let Stand::Warm(Some(warm)) = &entry.stand {
+            if let WatchState::Warm(Some(warm)) = &entry.stand {
                 awaited.push(warm.clone());
             }
         }
         Ok(awaited)
     }
 
-    /// Begins all watches; gives what is to be waited for.
-    pub(super) fn begin(&self, session: &Session) -> Result<Vec<Arc<dyn Begun>>, ControllerError> {
+    /// Begins all watches; returns those to wait for.
+    pub(super) fn begin(&self, session: &Session) -> Result<Vec<Arc<dyn RunningSource>>, ControllerError> {
         let mut state = self.lock();
-        // What was kept is given up when what needs it has begun: no informer ends in between.
+        // Informers kept so far are released only after their users have begun: none ends in between.
         let kept = state.watches.values_mut().map(|entry| entry.begin(session)).collect::<Vec<_>>();
         if let Some(run) = &state.run {
             run.began.cancel();
@@ -590,14 +632,14 @@ impl Inner {
         Ok(awaited)
     }
 
-    /// Takes all away that watches have; gives those that have begun, with their names.
-    pub(super) fn take_begun(&self) -> Vec<(Arc<dyn AnyWatch>, Arc<dyn Begun>)> {
+    /// Removes the feeds of all watches; returns those that have begun, with their names.
+    pub(super) fn take_begun(&self) -> Vec<(Arc<dyn AnyWatch>, Arc<dyn RunningSource>)> {
         let taken: Vec<_> =
             self.lock().watches.values_mut().map(|entry| (entry.watch.clone(), entry.reset())).collect();
         taken.into_iter().filter_map(|(watch, stand)| Some((watch, stand.begun()?))).collect()
     }
 
-    pub(super) fn waiting_for(&self) -> Vec<WaitingFor> {
+    pub(super) fn waiting_for(&self) -> Vec<UnsyncedSource> {
         let (watches, is_beginning) = {
             let state = self.lock();
             let entries = state.watches.values().map(|entry| (entry.watch.clone(), entry.stand.clone()));
@@ -605,18 +647,24 @@ impl Inner {
         };
         let waiting = watches.iter().flat_map(|(watch, stand)| {
             let obstacles = match stand {
-                Stand::Begun(begun) => begun.waiting_for(),
-                Stand::Warm(Some(warm)) => warm.waiting_for(),
-                Stand::Idle if is_beginning => vec![Obstacle::Begin],
-                Stand::Idle | Stand::Warm(None) => Vec::new(),
+                WatchState::Begun(begun) => begun.waiting_for(),
+                WatchState::Warm(Some(warm)) => warm.waiting_for(),
+                WatchState::Idle if is_beginning => vec![SyncBlocker::Begin],
+                WatchState::Idle | WatchState::Warm(None) => Vec::new(),
             };
-            obstacles.into_iter().map(|obstacle| WaitingFor::new(watch.name(), obstacle))
+            obstacles.into_iter().map(|obstacle| UnsyncedSource::new(&**watch, &self.core.cluster, obstacle))
         });
         waiting.collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.undeclare();
     }
 }
 

@@ -1,36 +1,39 @@
-//! What the parts of a running controller share: that which is the same for its whole life, and that of one run.
+//! The data that the parts of a running controller share: `Core` for its whole life, `Session` for one run.
 
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bowline_clock::{Clock, Instant, Scope, Spawner};
-use bowline_workqueue::{RateLimiter, WorkQueue};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use bowline_workqueue::{AddOptions, QueueStats, RateLimiter, WorkQueue};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::builder::GaveUp;
+use super::builder::RetriesExhausted;
 use super::error::ControllerError;
-use super::pending::Pending;
-use crate::journal::Book;
+use super::queue_payload::QueuePayload;
+use super::states::States;
+use super::wall_deadlines::WallDeadlines;
 use crate::metrics::ControllerMetrics;
 use crate::predicate::Predicate;
-use crate::trigger::Origin;
-use crate::{Client, Cluster, Recorder, Request};
+use crate::reconcile_history::WorkerHistory;
+use crate::source::{ChangeRetries, Named};
+use crate::trigger::{Trigger, TriggerSource};
+use crate::{Cause, Client, Cluster, HasMetadata, Recorder, Request};
 
 pub(crate) type MakeLimiter = Box<dyn Fn() -> Box<dyn RateLimiter<Request>> + Send + Sync>;
-pub(crate) type GiveUp = Box<dyn Fn(&GaveUp<'_>) + Send + Sync>;
-pub(crate) type Filters = Arc<[Box<dyn Predicate<ObjectMeta>>]>;
+pub(crate) type GiveUp = Box<dyn Fn(&RetriesExhausted<'_>) + Send + Sync>;
+pub(crate) type Filters = Arc<[Named<dyn Predicate<dyn HasMetadata>>]>;
 
-/// What was chosen when the controller was built.
+/// The options of a controller.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct Options {
     pub(crate) concurrency: NonZeroUsize,
     pub(crate) limiter: MakeLimiter,
     pub(crate) max_retries: Option<(u32, GiveUp)>,
-    /// If it was said.
+    /// `Some` if it was set.
     pub(crate) sync_timeout: Option<Duration>,
     pub(crate) timeout: Duration,
     pub(crate) stop_timeout: Duration,
@@ -38,12 +41,13 @@ pub(crate) struct Options {
     pub(crate) resync: Option<Duration>,
     pub(crate) needs_leadership: bool,
     pub(crate) warm_up: bool,
+    pub(crate) required: bool,
 }
 
-/// What a controller is for its whole life.
+/// The data of a controller that never changes.
 pub(crate) struct Core {
     pub(crate) name: Arc<str>,
-    /// Of the kind that it reconciles; empty for the core group, and if there is no such kind.
+    /// API group of the reconciled kind; empty for the core group, and without a kind.
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) cluster: Cluster,
@@ -51,25 +55,30 @@ pub(crate) struct Core {
     pub(crate) recorder: Recorder,
     pub(crate) metrics: Arc<ControllerMetrics>,
     pub(crate) options: Options,
+    pub(crate) state: States,
     pub(crate) filters: Filters,
-    /// By which runs are told why they come again.
-    pub(crate) requeued: Arc<Origin>,
-    /// By which runs are told that somebody asked for them.
-    pub(crate) by_hand: Arc<Origin>,
+    /// The source of the trigger of a requeued run.
+    pub(crate) requeued: Arc<TriggerSource>,
+    /// The source of the trigger of a run that was requested by hand.
+    pub(crate) by_hand: Arc<TriggerSource>,
     /// One for each worker.
-    pub(crate) books: Vec<Book>,
+    pub(crate) books: Vec<WorkerHistory>,
 }
 
 /// One run of a controller, from start to stop.
 pub(crate) struct Session {
     core: Arc<Core>,
-    queue: WorkQueue<Request, Pending>,
+    queue: WorkQueue<Request, QueuePayload>,
+    /// Requests that wait for a time of the wall clock, beside the queue.
+    wall_deadlines: WallDeadlines,
+    /// Changes for which a predicate or handler panicked.
+    retries: Arc<ChangeRetries>,
     cancellation: CancellationToken,
-    /// Where the tasks of its sources live.
+    /// Scope of the tasks of its sources.
     scope: Scope,
-    /// No more runs begin. Beside the token because workers look at it each time.
+    /// No more runs begin. Beside the token because workers check it for each request.
     stopping: AtomicBool,
-    /// When reconciles that still run are dropped: the earliest of all that was said.
+    /// Time at which running reconciles are dropped: the earliest of all stops.
     deadline: watch::Sender<Option<Instant>>,
     /// Requests that workers got after that.
     left: AtomicUsize,
@@ -84,11 +93,14 @@ impl Session {
             .build();
         let spawner = core.cluster.spawner();
         let scope = spawner.scope(format!("controller {}", core.name));
-        // So that sources stop to read when the run is told to stop: what they have not read is not lost.
+        // Sources stop reading when the run stops, so that unread items are not lost.
         let cancellation = scope.cancellation();
+        let retries = ChangeRetries::new(core.cluster.clock().clone());
         Self {
             core,
+            retries,
             queue,
+            wall_deadlines: WallDeadlines::default(),
             cancellation,
             scope,
             stopping: AtomicBool::new(false),
@@ -122,8 +134,44 @@ impl Session {
         self.core.cluster.clock()
     }
 
-    pub(crate) fn queue(&self) -> &WorkQueue<Request, Pending> {
+    pub(crate) fn queue(&self) -> &WorkQueue<Request, QueuePayload> {
         &self.queue
+    }
+
+    pub(crate) fn retries(&self) -> &Arc<ChangeRetries> {
+        &self.retries
+    }
+
+    pub(super) fn wall_deadlines(&self) -> &WallDeadlines {
+        &self.wall_deadlines
+    }
+
+    /// Moves requests for a time of the wall clock into the queue, as long as it is polled.
+    pub(super) async fn watch_wall_clock(&self) {
+        let add = |(request, priority)| {
+            let trigger = Trigger::own(self.core.requeued.clone(), Cause::Requeued);
+            (request, AddOptions::new(QueuePayload::new(trigger)).priority(priority))
+        };
+        self.wall_deadlines.run(self.clock(), |due| self.queue.add_all(due.into_iter().map(add))).await;
+    }
+
+    /// Numbers of keys by state; those for a time of the wall clock count as delayed.
+    pub(super) fn stats(&self) -> QueueStats {
+        let mut stats = self.queue.stats();
+        stats.delayed += self.wall_deadlines.len();
+        stats
+    }
+
+    /// The next scheduled requests and their wall-clock times, earliest first.
+    pub(super) fn delayed(&self, count: usize) -> Vec<(Request, SystemTime)> {
+        let (wall, now) = (self.clock().system_time(), self.clock().now());
+        let time = |due: Instant| wall.checked_add(due.duration_since(now));
+        let delayed = self.queue.delayed(count).into_iter();
+        let mut delayed: Vec<_> = delayed.filter_map(|(request, due)| Some((request, time(due)?))).collect();
+        delayed.extend(self.wall_deadlines.next(count));
+        delayed.sort_by_key(|(_, due)| *due);
+        delayed.truncate(count);
+        delayed
     }
 
     pub(crate) fn filters(&self) -> &Filters {
@@ -142,24 +190,28 @@ impl Session {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// A worker got a request that it may not begin with.
+    /// Counts a request that a worker got but may not start.
     pub(super) fn leave(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many requests were never begun with, or never tried again.
+    /// Numbers of requests that were never started or never retried, and of changes that were not mapped to requests.
     pub(super) fn left(&self) -> usize {
         let stats = self.queue.stats();
         let dropped = usize::try_from(stats.dropped).unwrap_or(usize::MAX);
-        self.left.load(Ordering::Relaxed) + stats.ready + dropped
+        self.left.load(Ordering::Relaxed)
+            + stats.ready
+            + dropped
+            + self.wall_deadlines.len()
+            + self.retries.waiting()
     }
 
-    /// No more reconciles begin, and those that run are told.
+    /// Stops new reconciles and cancels the running ones.
     pub(super) fn stop(&self) {
         self.stop_within(self.core.options.stop_timeout);
     }
 
-    /// The same, with another limit. Of several, the one that is over first counts.
+    /// The same, with another limit. Of several limits, the earliest counts.
     pub(super) fn stop_within(&self, limit: Duration) {
         let end = self.clock().now() + limit;
         self.deadline.send_if_modified(|deadline| {
@@ -173,7 +225,7 @@ impl Session {
         self.cancellation.cancel();
     }
 
-    /// Until what was begun has had its time; for ever, if it is not told to stop.
+    /// Waits until the time of running reconciles is over; for ever without a stop.
     pub(super) async fn out_of_time(&self) {
         let mut deadline = self.deadline.subscribe();
         loop {

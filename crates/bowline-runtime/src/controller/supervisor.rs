@@ -1,5 +1,5 @@
-//! The task of a controller that runs: keeps informers until it may work, begins its watches, waits until all is seen, lets
-//! workers work, and clears up.
+//! The task of a running controller: keeps informers until it may reconcile, begins its watches, waits for their sync,
+//! runs workers, and cleans up.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,38 +11,38 @@ use futures::future::{join, join_all};
 use tokio::sync::watch;
 use tracing::Instrument as _;
 
-use super::duty::Duty;
 use super::error::ControllerError;
-use super::handle::{Inner, Phase, Stopped};
+use super::handle::{Inner, Phase, StopReport};
+use super::run_control::RunControl;
 use super::session::Session;
-use crate::journal::Book;
 use crate::metrics::ControllerMetrics;
+use crate::reconcile_history::WorkerHistory;
 
-/// After so long, what a controller waits for is logged.
+/// Time until missing sources are first logged.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// And again after so long each time.
+/// Period of further such logs.
 const REMINDER: Duration = Duration::from_mins(1);
 
-/// How long sources and workers may take to give way when their time is over.
+/// Grace period of sources and workers after their time is over.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Runs a controller until it is told to stop, or cannot go on.
+/// Runs a controller until it is stopped or fails.
 pub(super) async fn supervise(
     inner: Arc<Inner>,
     session: Arc<Session>,
-    duty: Duty,
+    control: RunControl,
     sync_timeout: Duration,
     phase: watch::Sender<Phase>,
 ) {
     let up = Up::new(&session.core().metrics);
-    let life = live(&inner, &session, &duty, sync_timeout, &phase);
+    let life = live(&inner, &session, &control, sync_timeout, &phase);
     let (ran, stopped) = tokio::select! {
         biased;
-        never = duty.pass_on(&session) => match never {},
+        never = control.pass_on(&session) => match never {},
         life = life => life,
     };
-    // Before anybody can start it again.
+    // Before it can be started again.
     drop(up);
     let result = match (ran, session.failure()) {
         (Err(error), _) => Err(error),
@@ -50,7 +50,7 @@ pub(super) async fn supervise(
         (Ok(()), None) => Ok(stopped.clone()),
     };
     match &result {
-        // What waits is seen anew at the next start: nothing to worry about.
+        // Waiting requests reappear at the next start, so this is no warning.
         Ok(_) if stopped.aborted().is_empty() && stopped.left_behind().is_empty() => {
             tracing::info!(controller = session.name(), waiting = stopped.waiting(), "stopped");
         }
@@ -72,16 +72,16 @@ pub(super) async fn supervise(
     let _ = phase.send(Phase::Ended(result));
 }
 
-/// From the first watch until all is cleared up.
+/// From the first watch until the cleanup is done.
 async fn live(
     inner: &Inner,
     session: &Arc<Session>,
-    duty: &Duty,
+    control: &RunControl,
     sync_timeout: Duration,
     phase: &watch::Sender<Phase>,
-) -> (Result<(), ControllerError>, Stopped) {
+) -> (Result<(), ControllerError>, StopReport) {
     let workers = session.spawner().scope("workers");
-    let work = run(inner, session, &workers, duty, sync_timeout, phase);
+    let work = run(inner, session, &workers, control, sync_timeout, phase);
     let ran = AssertUnwindSafe(work).catch_unwind().await;
     let ran = ran.unwrap_or_else(|panic| {
         let message = panic_message(&*panic).to_owned();
@@ -94,12 +94,12 @@ async fn run(
     inner: &Inner,
     session: &Arc<Session>,
     workers: &Scope,
-    duty: &Duty,
+    control: &RunControl,
     sync_timeout: Duration,
     phase: &watch::Sender<Phase>,
 ) -> Result<(), ControllerError> {
     let mut too_long = std::pin::pin!(wait(inner, session, sync_timeout));
-    if !duty.go.is_cancelled() {
+    if !control.may_reconcile.is_cancelled() {
         let warm = inner.warm_up(session)?;
         let cached = async {
             join_all(warm.iter().map(|warm| warm.synced())).await;
@@ -107,24 +107,26 @@ async fn run(
         tokio::select! {
             biased;
             () = session.cancellation().cancelled() => return Ok(()),
-            // Who may work does not wait here: what is missing is waited for below.
-            () = duty.go.cancelled() => {}
+            // A controller that may reconcile does not wait here: missing sources are awaited below.
+            () = control.may_reconcile.cancelled() => {}
             () = cached => {
                 tracing::info!(
                     controller = session.name(),
-                    "all that a controller watches is in the cache, and it waits until it may reconcile"
+                    "caches synced; waiting for leadership"
                 );
                 let _ = phase.send(Phase::Warm);
                 tokio::select! {
                     biased;
                     () = session.cancellation().cancelled() => return Ok(()),
-                    () = duty.go.cancelled() => {}
+                    () = control.may_reconcile.cancelled() => {}
                 }
                 too_long.set(wait(inner, session, sync_timeout));
             }
             error = &mut too_long => return Err(error),
         }
     }
+    // The initial sync needs the retries, too: an async handler waits while too many of its changes are retried.
+    start_retries(session, workers);
     let begun = inner.begin(session)?;
     let seen = async {
         join_all(begun.iter().map(|begun| begun.synced())).await;
@@ -139,22 +141,25 @@ async fn run(
     tracing::info!(
         controller = session.name(),
         workers = session.core().options.concurrency,
-        "a controller has seen all that there is, and begins to reconcile"
+        "caches synced; workers started"
     );
     session.core().metrics.ready.set(1);
     let _ = phase.send(Phase::Working);
-    session.cancellation().cancelled().await;
+    tokio::select! {
+        biased;
+        () = session.cancellation().cancelled() => {}
+        () = session.watch_wall_clock() => {}
+    }
     Ok(())
 }
 
-/// Waits for as long as a controller may take to see all that there is, and says from time to time what is missing; then that
-/// is the error.
+/// Waits for the sync timeout, and logs from time to time which sources have not synced; in the end they are the error.
 async fn wait(inner: &Inner, session: &Session, limit: Duration) -> ControllerError {
     let (mut left, mut patience) = (limit, PATIENCE);
     while patience < left {
         session.clock().sleep(patience).await;
         for missing in inner.waiting_for() {
-            tracing::warn!(controller = session.name(), %missing, "a controller still waits for what it watches");
+            tracing::warn!(controller = session.name(), %missing, "still waiting for cache sync");
         }
         if left != Duration::MAX {
             left -= patience;
@@ -179,7 +184,7 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
         };
         let mut next = worker()?;
         let worker = async move {
-            // Reconciles that panic are caught where they run. What is left are futures that panic when they are dropped.
+            // Panics of reconciles are caught in the worker. This one comes from a future that panicked in its drop.
             while let Err(panic) = AssertUnwindSafe(next).catch_unwind().await {
                 let panic = panic_message(&*panic);
                 tracing::error!(
@@ -190,7 +195,7 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
                 match worker() {
                     Ok(again) => next = again,
                     Err(error) => {
-                        tracing::error!(%error, "a worker of a controller ended");
+                        tracing::error!(%error, "controller worker ended");
                         return;
                     }
                 }
@@ -201,8 +206,22 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
     Ok(())
 }
 
-/// Ends everything that the run began, within one limit; tells what was left undone.
-async fn clear_up(inner: &Inner, session: &Session, workers: &Scope) -> Stopped {
+/// Starts the retries of changes beside the workers, since predicates and handlers are foreign code, which may be slow.
+fn start_retries(session: &Session, workers: &Scope) {
+    let span = session.cluster().span();
+    let (retries, stop) = (session.retries().clone(), session.cancellation().clone());
+    let retrying = async move {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = retries.run() => {}
+        }
+    };
+    workers.spawn("retries of changes", retrying.instrument(span.clone()));
+}
+
+/// Ends all tasks of the run within one limit; returns the unfinished work.
+async fn clear_up(inner: &Inner, session: &Session, workers: &Scope) -> StopReport {
     session.stop();
     let begun = inner.take_begun();
     let sources = async {
@@ -214,7 +233,7 @@ async fn clear_up(inner: &Inner, session: &Session, workers: &Scope) -> Stopped 
             }
         });
         let left = join_all(stops).await;
-        // Only now, so that nothing is dropped that a source had read.
+        // Only now, so that no item is dropped that a source has read.
         session.queue().shutdown();
         left.into_iter().flatten().collect::<Vec<_>>()
     };
@@ -222,32 +241,33 @@ async fn clear_up(inner: &Inner, session: &Session, workers: &Scope) -> Stopped 
     let reconciles = async {
         tokio::select! {
             biased;
-            () = workers.ended() => return (Vec::new(), Vec::new()),
+            () = workers.wait_ended() => return (Vec::new(), Vec::new()),
             () = session.out_of_time() => workers.abort(),
         }
-        let running = || books.iter().filter_map(Book::running).map(|(request, _)| request).collect();
+        let running =
+            || books.iter().filter_map(WorkerHistory::running).map(|(request, _)| request).collect();
         tokio::select! {
             biased;
-            () = workers.ended() => (running(), Vec::new()),
+            () = workers.wait_ended() => (running(), Vec::new()),
             () = too_late(session) => (running(), workers.drain(Duration::ZERO).await.left().to_vec()),
         }
     };
     let (mut left_behind, (aborted, stuck)) = join(sources, reconciles).await;
+    inner.undeclare();
     left_behind.extend(stuck);
     for book in books {
         book.abandon();
     }
-    Stopped::new(aborted, session.left(), left_behind)
+    StopReport::new(aborted, session.left(), left_behind)
 }
 
-/// Until what was to end, or was aborted, has had the time to: it is over as soon as its thread gets to it, unless it keeps
-/// that.
+/// Waits for ended or aborted tasks for the grace period. Returns at once unless one of them blocks its thread.
 async fn too_late(session: &Session) {
     session.out_of_time().await;
     session.clock().sleep(GRACE).await;
 }
 
-/// Shows that a controller runs, as long as this is there.
+/// Marks a controller as running until it is dropped.
 struct Up(Arc<ControllerMetrics>);
 
 impl Up {

@@ -1,14 +1,16 @@
-//! What only a manager sees of a controller: how it is told to work and to end, and its way to the server. On the embedded
-//! server, with simulated time.
+//! Tests of a controller's functions for the manager: permission to reconcile, stop, and the connection. On the
+//! embedded server, with simulated time.
 
 mod fenced;
+mod joining;
 mod managed;
+mod unused;
 mod warm;
 
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
+use bowline_apiserver::faults::Faults;
+use bowline_apiserver::{ApiServer, Verb};
 use bowline_clock::{Clock, Scope, Simulation};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -27,94 +29,50 @@ struct WebsiteStatus {
     visits: u32,
 }
 
-/// What the server was asked to write, and how long it takes.
-#[derive(Clone)]
-struct Record {
-    clock: Clock,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Default)]
-struct State {
-    writes: Vec<String>,
-    /// The resources of all watches.
-    watches: Vec<String>,
-    /// Lists and watches take as long to begin.
-    reads_take: Duration,
-    /// Each event of a watch takes as long.
-    frames_take: Duration,
-}
-
-impl Record {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
-    }
-}
-
-impl Hook for Record {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut state = self.lock();
-        let mut delay = Duration::ZERO;
-        if call.verb == Verb::Watch {
-            state.watches.push(call.resource.clone());
-        }
-        match call.verb {
-            Verb::List | Verb::Watch => delay = state.reads_take,
-            Verb::Get => {}
-            _ => state.writes.push(format!("{:?} {}", call.verb, call.resource)),
-        }
-        drop(state);
-        Box::pin(async move {
-            self.clock.sleep(delay).await;
-            Verdict::Proceed
-        })
-    }
-
-    fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        let delay = self.lock().frames_take;
-        Box::pin(async move {
-            self.clock.sleep(delay).await;
-            FrameVerdict::Send
-        })
-    }
-}
-
 /// A server in a simulation.
 struct World {
     clock: Clock,
     kube: kube::Client,
-    record: Record,
+    faults: Faults,
     scope: Scope,
 }
 
 impl World {
     fn run<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
         Simulation::new(seed).run(|clock| async move {
-            let record = Record { clock: clock.clone(), state: Arc::default() };
-            let server = ApiServer::builder().clock(clock.clone()).hook(record.clone()).build();
+            let faults = Faults::new();
+            let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
             let kube = kube::Client::new(server.expect("it can be built"), "default");
             let scope = clock.scope("test");
-            test(Self { clock, kube, record, scope }).await;
+            test(Self { clock, kube, faults, scope }).await;
         });
     }
 
-    /// What was written since this was asked last.
+    /// Writes since the last call.
     fn writes(&self) -> Vec<String> {
-        std::mem::take(&mut self.record.lock().writes)
+        let reads = [Verb::Get, Verb::List, Verb::Watch];
+        let requests = self.faults.requests().filter(move |info| !reads.contains(&info.verb)).take();
+        requests.iter().map(|request| format!("{:?} {}", request.info.verb, request.info.resource)).collect()
     }
 
     /// The resources of all watches so far.
     fn watches(&self) -> Vec<String> {
-        self.record.lock().watches.clone()
+        let watches = self.faults.requests().verb(Verb::Watch).list();
+        watches.into_iter().map(|watch| watch.info.resource).collect()
     }
 
-    /// Makes the server know websites.
+    /// Delays lists and watches by this time from now on.
+    fn slow_reads(&self, delay: Duration) {
+        self.faults.on([Verb::List, Verb::Watch]).delay(delay);
+    }
+
+    /// Adds the kind Website to the server.
     async fn install(&self) {
         let definitions = Api::<CustomResourceDefinition>::all(self.kube.clone());
         definitions.create(&PostParams::default(), &Website::crd()).await.expect("it is a good one");
     }
 
-    /// Lets everything happen that is about to.
+    /// Runs until nothing is left to do.
     async fn settle(&self) {
         self.clock.sleep(Duration::from_millis(500)).await;
     }

@@ -1,5 +1,5 @@
-//! One worker: takes a request, runs the reconciler, and sees to what comes next. Workers live as long as the controller runs;
-//! a reconcile costs no task, no timer unless it waits, and no lock but the queue's and the worker's own.
+//! One worker: takes a request, runs the reconciler, and handles the outcome. Workers live as long as the controller
+//! runs. A reconcile costs no task, no timer unless it awaits, and no lock but the queue's and the worker's own.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context as Poller, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bowline_clock::{Instant, Rng, panic_message};
 use bowline_workqueue::Item;
@@ -15,27 +15,32 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::ahead::Ahead;
-use super::builder::GaveUp;
+use super::builder::RetriesExhausted;
 use super::error::ControllerError;
-use super::pending::Pending;
+use super::queue_payload::QueuePayload;
 use super::session::{Core, Session};
 use crate::action::Next;
 use crate::context::{Context, ReconcileId, ReconcileIds};
 use crate::error::{describe, is_terminal};
-use crate::journal::{Book, Record, shorten};
 use crate::metrics::WorkerMetrics;
+use crate::reconcile_history::{Record, WorkerHistory, cut, shorten};
 use crate::reconciler::Execute;
 use crate::trigger::Trigger;
-use crate::{Action, BoxError, Cause, Outcome, Request, Triggers};
+use crate::{Action, BoxError, Cause, ReconcileOutcome, Request, Triggers};
 
-/// How much of a delay is added at random.
-const JITTER: f64 = 0.1;
+/// Maximum bytes of an error in a log line: a server's refusal may quote the whole object, on each retry.
+const LOGGED: usize = 4 << 10;
 
-/// How long a worker goes on without a wait before it lets others have its thread, and for how many requests.
+/// Maximum time and requests without an await, before a worker yields its thread.
 const TURN: (Duration, u32) = (Duration::from_millis(1), 1024);
 
 /// Works until the queue is shut down.
-pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execute: Arc<X>, bound: X::Bound) {
+pub(crate) async fn run_worker<X: Execute>(
+    session: Arc<Session>,
+    number: usize,
+    execute: Arc<X>,
+    bound: X::Bound,
+) {
     let rng = session.clock().rng().fork();
     let mut ids = ReconcileIds::new(&rng);
     let worker = Worker {
@@ -60,19 +65,25 @@ pub(crate) async fn work<X: Execute>(session: Arc<Session>, number: usize, execu
         }
         let (then, finished) = worker.run(&mut item, ids.draw(), &mut turn).await;
         next = match then {
-            // Whoever has more to do is told at once: one lock and one look at the clock for each reconcile.
-            Then::Nothing if !turn.is_over() => item.done_and_get(finished).eager().await,
-            Then::Nothing => {
+            // Finish this item and take the next: one lock and one clock read for each reconcile.
+            QueueAction::Nothing if !turn.is_over() => item.done_and_get(finished).eager().await,
+            QueueAction::Nothing => {
                 item.done();
                 turn = Turn::default();
                 tokio::task::yield_now().await;
                 session.queue().get().await
             }
-            Then::After(delay) => {
+            QueueAction::After(delay) => {
                 item.requeue_after(delay);
                 session.queue().get().await
             }
-            Then::BackOff => {
+            QueueAction::At(time) => {
+                // Before the run ends: the next run, which may begin at once, replaces the schedule.
+                session.wall_deadlines().set(item.key(), time, item.priority());
+                item.done();
+                session.queue().get().await
+            }
+            QueueAction::BackOff => {
                 item.requeue_rate_limited();
                 session.queue().get().await
             }
@@ -85,19 +96,19 @@ struct Worker<'a, X: Execute> {
     execute: &'a X,
     bound: &'a X::Bound,
     rng: Rng,
-    book: Book,
+    book: WorkerHistory,
     metrics: Arc<WorkerMetrics>,
     shown: Shown,
 }
 
-/// The controller, as the span of each reconcile shows it: see [`Text`].
+/// The controller's fields for the span of each reconcile: see [`Text`].
 struct Shown {
     controller: Plain,
     group: Plain,
     kind: Plain,
 }
 
-/// Shown as it is, whatever a formatter wants: strings ask it each time how wide they should be.
+/// Formatted as it is, without width or padding, which `str` checks each time.
 struct Plain(String);
 
 impl fmt::Debug for Plain {
@@ -106,8 +117,8 @@ impl fmt::Debug for Plain {
     }
 }
 
-/// What a worker did since others could run on its thread. tokio counts this for its own, but ends a turn after 128 requests
-/// that wait for nothing: each time it wakes a thread that takes the worker, and finds its caches cold.
+/// Work since the last yield. tokio's own budget ends a turn after 128 requests that do not await: each time it wakes a
+/// thread that steals the worker, with cold caches.
 #[derive(Default)]
 struct Turn {
     took: Duration,
@@ -115,7 +126,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// One more request was seen to, without a wait.
+    /// Counts a request that did not await.
     fn add(&mut self, took: Duration) {
         self.took += took;
         self.requests += 1;
@@ -127,38 +138,39 @@ impl Turn {
     }
 }
 
-/// What becomes of a request after its run.
-enum Then {
+/// Next step of a request after its run.
+enum QueueAction {
     Nothing,
     After(Duration),
+    At(SystemTime),
     BackOff,
 }
 
-/// How the reconciler ended.
-enum End {
+/// End of a reconciler.
+enum ReconcileEnd {
     Returned(Result<Option<Action>, BoxError>),
     Panicked(String),
     TimedOut,
 }
 
-/// What is known of a run beside how it ended.
-struct Facts {
+/// Facts of a run beside its outcome.
+struct AttemptInfo {
     span: Span,
     id: ReconcileId,
     started: Instant,
     finished: Instant,
 }
 
-/// Something that counts as an error.
+/// A failure: anything that counts as an error.
 struct Failure {
     error: BoxError,
     /// The error and its sources.
     text: String,
-    sort: Sort,
+    sort: FailureKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum FailureKind {
     Error,
     Terminal,
     Panic,
@@ -170,7 +182,7 @@ enum Sort {
 struct Panicked(String);
 
 #[derive(Debug, thiserror::Error)]
-#[error("the reconciler was not done within {0:?}")]
+#[error("the reconcile exceeded its timeout of {0:?}")]
 struct TimedOut(Duration);
 
 impl Shown {
@@ -182,55 +194,60 @@ impl Shown {
 }
 
 impl Failure {
-    /// The error is somebody else's code, which may panic when it is asked what it is.
+    /// Formats an error, by foreign code that may panic.
     fn returned(error: BoxError) -> Self {
         match catch_unwind(AssertUnwindSafe(|| (is_terminal(&*error), describe(&*error)))) {
-            Ok((is_terminal, text)) => {
-                Self { error, text, sort: if is_terminal { Sort::Terminal } else { Sort::Error } }
-            }
+            Ok((is_terminal, text)) => Self {
+                error,
+                text,
+                sort: if is_terminal { FailureKind::Terminal } else { FailureKind::Error },
+            },
             Err(panic) => Self::panicked(format!("its error when it was shown: {}", panic_message(&*panic))),
         }
     }
 
     fn panicked(message: String) -> Self {
         let error = Panicked(message);
-        Self { text: error.to_string(), error: error.into(), sort: Sort::Panic }
+        Self { text: error.to_string(), error: error.into(), sort: FailureKind::Panic }
     }
 }
 
 impl<X: Execute> Worker<'_, X> {
-    /// One reconcile; what becomes of its request, and when it was over.
+    /// Runs one reconcile. Returns the request's next step and the end time.
     async fn run(
         &self,
-        item: &mut Item<'_, Request, Pending>,
+        item: &mut Item<'_, Request, QueuePayload>,
         id: ReconcileId,
         turn: &mut Turn,
-    ) -> (Then, Instant) {
+    ) -> (QueueAction, Instant) {
         let core = &**self.session.core();
-        let started = item.since().unwrap_or_else(|| self.session.clock().now());
-        let Pending { triggers, failures, .. } = item.payload();
+        let started = item.started_at().unwrap_or_else(|| self.session.clock().now());
+        let QueuePayload { triggers, failures, .. } = item.payload();
         let request = item.key();
         let span = tracing::info_span!(
-            // That of the worker. Not looked for: most of the time there is none.
+            // The worker's own dispatcher. Not looked up: most often there is none.
             parent: self.session.cluster().span(),
             "reconcile",
-            // A longer word first: the text that subscribers make of these grows in fewer steps, each of which is felt.
+            // The longest field first: the subscribers' text buffers grow in fewer steps.
             controllerKind = ?self.shown.kind,
             controllerGroup = ?self.shown.group,
             controller = ?self.shown.controller,
             namespace = ?Text(request.namespace().unwrap_or_default()),
             name = ?Text(request.name()),
+            // An object of another cluster than the controller's.
+            cluster = request.cluster().map(|cluster| tracing::field::debug(Text(cluster.as_str()))),
             reconcileID = ?id,
             triggers = ?triggers.line(),
-            // Most reconciles are the first try and are done: what the rest has besides costs them nothing.
+            // Most reconciles are done at the first attempt, and pay nothing for the fields of the others.
             attempt = (*failures > 0).then(|| failures.saturating_add(1)),
             outcome = Empty,
             error = Empty,
-            // What OpenTelemetry calls it, for who exports spans as traces.
+            // Names of OpenTelemetry, for traces.
             otel.status_code = Empty,
             otel.status_description = Empty,
         );
         triggers.count();
+        self.session.wall_deadlines().clear(request);
         let context = Context::new(self.session.clone(), triggers.clone(), id, failures.saturating_add(1));
         let (end, has_waited) = {
             let _active = Active::new(&self.metrics);
@@ -238,39 +255,39 @@ impl<X: Execute> Worker<'_, X> {
             self.finish(running, request, &span, started).await
         };
         let finished = self.session.clock().now();
-        let took = finished.since(started);
+        let took = finished.duration_since(started);
         self.metrics.took(took);
         if has_waited {
             *turn = Turn::default();
         } else {
             turn.add(took);
         }
-        let facts = Facts { span, id, started, finished };
+        let facts = AttemptInfo { span, id, started, finished };
         let then = match end {
-            End::Returned(Ok(action)) => self.succeeded(item, action, &facts),
-            End::Returned(Err(error)) => {
+            ReconcileEnd::Returned(Ok(action)) => self.succeeded(item, action, &facts),
+            ReconcileEnd::Returned(Err(error)) => {
                 let failure = facts.span.in_scope(|| Failure::returned(error));
                 self.failed(item, &failure, &facts)
             }
-            End::Panicked(message) => self.failed(item, &Failure::panicked(message), &facts),
-            End::TimedOut => {
+            ReconcileEnd::Panicked(message) => self.failed(item, &Failure::panicked(message), &facts),
+            ReconcileEnd::TimedOut => {
                 let error = TimedOut(core.options.timeout);
                 let text = error.to_string();
-                self.failed(item, &Failure { error: error.into(), text, sort: Sort::Timeout }, &facts)
+                self.failed(item, &Failure { error: error.into(), text, sort: FailureKind::Timeout }, &facts)
             }
         };
         (then, finished)
     }
 
-    /// Runs the reconciler, as long as it may; how it ended, and whether it waited for something. It stays where it is: what
-    /// is moved for each reconcile is felt.
+    /// Runs the reconciler up to its timeout. Returns its end, and whether it had to wait. Pinned in place: moving it
+    /// for each reconcile is measurable.
     async fn finish<F>(
         &self,
         mut running: Pin<&mut Option<F>>,
         request: &Request,
         span: &Span,
         started: Instant,
-    ) -> (End, bool)
+    ) -> (ReconcileEnd, bool)
     where
         F: Future<Output = Result<Option<Action>, BoxError>>,
     {
@@ -280,17 +297,18 @@ impl<X: Execute> Worker<'_, X> {
             if let Poll::Ready(end) = poll(reconcile, span, poller) {
                 return Poll::Ready(end);
             }
-            // Only now: most are done at once, and need neither a timer nor a place in the list of those that run.
+            // Only now: most reconciles are done at the first poll, and need neither a timer nor an entry in the list
+            // of running ones.
             let sleep = deadline.get_or_insert_with(|| {
                 self.book.open(request, started);
                 self.session.clock().sleep_until(started + self.session.core().options.timeout)
             });
-            Pin::new(sleep).poll(poller).map(|()| End::TimedOut)
+            Pin::new(sleep).poll(poller).map(|()| ReconcileEnd::TimedOut)
         })
         .await;
-        // What it holds may panic when it is dropped, which is no reason to lose the request.
+        // Dropping it may panic, which must not lose the request.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| running.set(None))) {
-            let end = End::Panicked(format!("when it was dropped: {}", panic_message(&*panic)));
+            let end = ReconcileEnd::Panicked(format!("when it was dropped: {}", panic_message(&*panic)));
             return (end, deadline.is_some());
         }
         (end, deadline.is_some())
@@ -298,91 +316,106 @@ impl<X: Execute> Worker<'_, X> {
 
     fn succeeded(
         &self,
-        item: &mut Item<'_, Request, Pending>,
+        item: &mut Item<'_, Request, QueuePayload>,
         action: Option<Action>,
-        facts: &Facts,
-    ) -> Then {
+        facts: &AttemptInfo,
+    ) -> QueueAction {
         let metrics = &*self.session.core().metrics;
-        let Pending { failures, is_limited, .. } = *item.payload();
+        let QueuePayload { failures, is_limited, .. } = *item.payload();
         let next = action.map_or(Next::Done, |action| action.next());
         if is_limited && !matches!(next, Next::BackOff) {
             self.session.queue().forget(item.key());
         }
         let outcome = match (action, next) {
-            (None, _) => Outcome::Gone,
-            (_, Next::Done) => Outcome::Done,
-            (_, Next::After(delay)) => Outcome::RequeueAfter(delay),
-            (_, Next::BackOff) => Outcome::BackOff,
+            (None, _) => ReconcileOutcome::Gone,
+            (_, Next::Done) => ReconcileOutcome::Done,
+            (_, Next::After(delay)) => ReconcileOutcome::RequeueAfter(delay),
+            (_, Next::At(time)) => ReconcileOutcome::RequeueAt(time),
+            (_, Next::BackOff) => ReconcileOutcome::BackOff,
         };
-        // The span is named and not entered: most of the time nobody listens.
+        // The span is named but not entered: most often no subscriber listens.
         tracing::debug!(parent: &facts.span, ?outcome, "reconciled");
-        // The triggers have done their work: nothing comes again because of them.
+        // The triggers are consumed: they do not requeue anything.
         let triggers = std::mem::take(&mut item.payload_mut().triggers);
         self.note(item, triggers, outcome, failures, facts);
         if matches!(next, Next::Done) {
             self.metrics.succeeded();
-            return Then::Nothing;
+            return QueueAction::Nothing;
         }
         let requeued = Trigger::own(self.session.core().requeued.clone(), Cause::Requeued);
         let is_limited = matches!(next, Next::BackOff);
-        *item.payload_mut() = Pending { is_limited, ..Pending::new(requeued) };
+        *item.payload_mut() = QueuePayload { is_limited, ..QueuePayload::new(requeued) };
         if let Some(priority) = action.and_then(|action| action.chosen_priority()) {
             item.set_priority(priority);
         }
-        if let Next::After(delay) = next {
-            metrics.requeues_after.inc();
-            Then::After(self.rng.jitter(delay, JITTER))
-        } else {
-            metrics.requeues.inc();
-            Then::BackOff
+        let jitter = || self.rng.up_to(action.map_or(Duration::ZERO, |action| action.longest_jitter()));
+        match next {
+            Next::After(delay) => {
+                metrics.requeues_after.inc();
+                QueueAction::After(delay.saturating_add(jitter()))
+            }
+            Next::At(time) => {
+                metrics.requeues_after.inc();
+                QueueAction::At(time.checked_add(jitter()).unwrap_or(time))
+            }
+            Next::Done | Next::BackOff => {
+                metrics.requeues.inc();
+                QueueAction::BackOff
+            }
         }
     }
 
-    fn failed(&self, item: &mut Item<'_, Request, Pending>, failure: &Failure, facts: &Facts) -> Then {
+    fn failed(
+        &self,
+        item: &mut Item<'_, Request, QueuePayload>,
+        failure: &Failure,
+        facts: &AttemptInfo,
+    ) -> QueueAction {
         let _entered = facts.span.enter();
         let core = &**self.session.core();
-        let Pending { failures, is_limited, .. } = *item.payload();
+        let QueuePayload { failures, is_limited, .. } = *item.payload();
         let attempt = failures.saturating_add(1);
         core.metrics.failures.inc();
         core.metrics.errors.inc();
-        let text = &*failure.text;
-        let kept = || shorten(text);
-        let is_end = failure.sort == Sort::Panic && !core.options.recover_panics;
+        let kept = || shorten(&failure.text);
+        let text = &*cut(&failure.text, LOGGED);
+        let is_end = failure.sort == FailureKind::Panic && !core.options.recover_panics;
         match failure.sort {
-            Sort::Error => {}
-            Sort::Terminal => drop(core.metrics.terminal_errors.inc()),
-            Sort::Panic => drop(core.metrics.panics.inc()),
-            Sort::Timeout => drop(core.metrics.timeouts.inc()),
+            FailureKind::Error => {}
+            FailureKind::Terminal => drop(core.metrics.terminal_errors.inc()),
+            FailureKind::Panic => drop(core.metrics.panics.inc()),
+            FailureKind::Timeout => drop(core.metrics.timeouts.inc()),
         }
         let is_last = core.options.max_retries.as_ref().filter(|(retries, _)| failures >= *retries);
         let outcome = match (failure.sort, is_last) {
-            (Sort::Terminal, _) => {
-                tracing::error!(error = text, attempt, "reconciling failed, and is not tried again");
-                Outcome::Terminal(kept())
+            (FailureKind::Terminal, _) => {
+                tracing::error!(error = text, attempt, "reconcile failed; terminal error, no retry");
+                ReconcileOutcome::Terminal(kept())
             }
             (_, Some((_, hook))) => {
-                tracing::error!(error = text, attempt, "reconciling failed once too often, and is given up");
-                let gave_up = GaveUp { request: item.key(), attempts: attempt, error: &*failure.error };
+                tracing::error!(error = text, attempt, "reconcile failed; retries exhausted");
+                let gave_up =
+                    RetriesExhausted { request: item.key(), attempts: attempt, error: &*failure.error };
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hook(&gave_up))) {
-                    tracing::error!(panic = panic_message(&*panic), "the hook for what is given up panicked");
+                    tracing::error!(panic = panic_message(&*panic), "retries-exhausted hook panicked");
                 }
-                Outcome::GaveUp(kept())
+                ReconcileOutcome::RetriesExhausted(kept())
             }
-            (Sort::Error, None) => {
-                tracing::warn!(error = text, attempt, "reconciling failed, and is tried again");
-                Outcome::Failed(kept())
+            (FailureKind::Error, None) => {
+                tracing::warn!(error = text, attempt, "reconcile failed; will retry");
+                ReconcileOutcome::Failed(kept())
             }
-            (Sort::Panic, None) if is_end => {
-                tracing::error!(error = text, attempt, "reconciling panicked, and the controller ends");
-                Outcome::Panicked(kept())
+            (FailureKind::Panic, None) if is_end => {
+                tracing::error!(error = text, attempt, "reconcile panicked; controller stops");
+                ReconcileOutcome::Panicked(kept())
             }
-            (Sort::Panic, None) => {
-                tracing::error!(error = text, attempt, "reconciling panicked, and is tried again");
-                Outcome::Panicked(kept())
+            (FailureKind::Panic, None) => {
+                tracing::error!(error = text, attempt, "reconcile panicked; will retry");
+                ReconcileOutcome::Panicked(kept())
             }
-            (Sort::Timeout, None) => {
-                tracing::error!(error = text, attempt, "reconciling took too long, and is tried again");
-                Outcome::TimedOut
+            (FailureKind::Timeout, None) => {
+                tracing::error!(error = text, attempt, "reconcile timed out; will retry");
+                ReconcileOutcome::TimedOut
             }
         };
         if is_end {
@@ -392,29 +425,30 @@ impl<X: Execute> Worker<'_, X> {
                 message: failure.error.to_string(),
             });
         }
-        let is_over = matches!(outcome, Outcome::Terminal(_) | Outcome::GaveUp(_));
+        let is_over =
+            matches!(outcome, ReconcileOutcome::Terminal(_) | ReconcileOutcome::RetriesExhausted(_));
         self.note(item, item.payload().triggers.clone(), outcome, failures, facts);
         if is_over {
             if is_limited {
                 self.session.queue().forget(item.key());
             }
-            return Then::Nothing;
+            return QueueAction::Nothing;
         }
         let pending = item.payload_mut();
         pending.failures = attempt;
         pending.is_limited = true;
-        Then::BackOff
+        QueueAction::BackOff
     }
 
     fn note(
         &self,
-        item: &Item<'_, Request, Pending>,
+        item: &Item<'_, Request, QueuePayload>,
         triggers: Triggers,
-        outcome: Outcome,
+        outcome: ReconcileOutcome,
         failures: u32,
-        facts: &Facts,
+        facts: &AttemptInfo,
     ) {
-        if outcome != Outcome::Done {
+        if outcome != ReconcileOutcome::Done {
             mark(&facts.span, &outcome);
         }
         self.book.close(Record {
@@ -429,8 +463,8 @@ impl<X: Execute> Worker<'_, X> {
     }
 }
 
-/// Writes down in the span how a reconcile ended.
-fn mark(span: &Span, outcome: &Outcome) {
+/// Records a reconcile's outcome in the span.
+fn mark(span: &Span, outcome: &ReconcileOutcome) {
     if span.is_disabled() {
         return;
     }
@@ -443,26 +477,26 @@ fn mark(span: &Span, outcome: &Outcome) {
     }
 }
 
-/// Polls the reconciler inside its span; a panic is an end like any other.
-fn poll<F>(running: Pin<&mut F>, span: &Span, poller: &mut Poller<'_>) -> Poll<End>
+/// Polls the reconciler inside its span; a panic counts as an end.
+fn poll<F>(running: Pin<&mut F>, span: &Span, poller: &mut Poller<'_>) -> Poll<ReconcileEnd>
 where
     F: Future<Output = Result<Option<Action>, BoxError>>,
 {
     let _entered = span.enter();
     match catch_unwind(AssertUnwindSafe(|| running.poll(poller))) {
         Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(result)) => Poll::Ready(End::Returned(result)),
-        Err(panic) => Poll::Ready(End::Panicked(panic_message(&*panic).to_owned())),
+        Ok(Poll::Ready(result)) => Poll::Ready(ReconcileEnd::Returned(result)),
+        Err(panic) => Poll::Ready(ReconcileEnd::Panicked(panic_message(&*panic).to_owned())),
     }
 }
 
-/// A name, as a field of the span: as it is, which is cheaper than quoted by a good part of what the span costs. One with
-/// something in it that names do not have is quoted, so that nobody forges a line of the log.
+/// A name as a span field: unquoted, which makes the span much cheaper. A name with characters outside Kubernetes'
+/// names is quoted, so that it cannot forge a log line.
 struct Text<'a>(&'a str);
 
 impl fmt::Debug for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // All of them are looked at, without a way out in between: that is done many at a time.
+        // No early return: this lets the compiler vectorize the check.
         let others =
             self.0.bytes().map(|byte| u32::from(!byte.is_ascii_graphic() || byte == b'"')).sum::<u32>();
         if others == 0 { f.write_str(self.0) } else { fmt::Debug::fmt(self.0, f) }

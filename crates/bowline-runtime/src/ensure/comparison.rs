@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::{Object, PatchError};
 
-/// An object as JSON, and what the API server would make of it.
+/// An object as JSON, as given and as the API server would store it.
 pub(super) struct Comparison {
     /// Without the status.
     object: Value,
     status: Value,
-    /// As Go would write them; as they are if that is not known.
+    /// As Go writes them; as given if Go's type is not known.
     normal: Value,
     normal_status: Value,
 }
@@ -52,10 +52,10 @@ fn is_nothing(value: &Value) -> bool {
     value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
-/// What the API server makes of an object: of a built-in kind, what Go does when it decodes and encodes it; of others, that for
-/// the metadata, and no more than to forget fields that are `null`.
+/// An object as the API server stores it. Built-in kinds are decoded and encoded as Go does it. Of other kinds, this holds for
+/// the metadata, and fields that are `null` are dropped elsewhere.
 ///
-/// A field that Go's type does not have in the version that is known here is no reason to see no difference.
+/// An object with a field that Go's type does not have in the version that is known here is compared as given.
 fn normalise<K: Object>(object: &Value) -> Value {
     let (group, version, kind) = (K::group(&()), K::version(&()), K::kind(&()));
     if let Some(known) = type_of(&group, &version, &kind).and_then(|it| go_form(it, object.clone())) {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_writes_alike_is_the_same() {
+    fn values_that_the_server_stores_alike_are_the_same() {
         let plain = deployment(|_| {});
         let spelled = deployment(|it| {
             it["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "1000m".into();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_else_differs() {
+    fn values_with_another_meaning_differ() {
         let plain = deployment(|_| {});
         let other = deployment(|it| {
             it["spec"]["template"]["spec"]["volumes"][0] = json!({"name": "v"});

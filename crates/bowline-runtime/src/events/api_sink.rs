@@ -1,5 +1,6 @@
-//! Events in the API server.
+//! Writes events to an API server.
 
+use bowline_machinery::validate_dns1123_label;
 use kube::Resource;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::request::Error as RequestError;
@@ -8,9 +9,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::record::timestamp;
-use super::{EventRecord, Repeats, Sink, SinkError, SinkFuture};
+use super::{EventRecord, EventSink, RepeatPolicy, SinkError, SinkFuture};
 
-/// In which of its two forms the API server is told of events. They are the same objects there.
+/// The API version in which events are written. Both versions are the same objects in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventApi {
@@ -21,17 +22,18 @@ pub enum EventApi {
     CoreV1,
 }
 
-/// Events as objects of the API server.
+/// Writes events as objects of an API server.
 ///
-/// An event whose object has no namespace is in `default`. What the server answers decides:
+/// The event of an object without namespace is in `default`. The server's response decides:
 ///
-/// | answer | then |
+/// | response | result |
 /// |---|---|
-/// | none, 429, or 500 and above | tried again later |
-/// | a repeat's event is not there | it is created, with its count |
-/// | an event to be created is there | an earlier try got through: done, or patched if it was seen more often since |
-/// | its namespace is being deleted or gone | given up, and not worth a warning |
-/// | anything else (forbidden, invalid) | given up |
+/// | none, 429, or 500 and above | retried later |
+/// | 404 for the update of a series | created again, with its count |
+/// | 409 for a create | an earlier attempt succeeded: done, or patched if the count has grown |
+/// | its namespace is being deleted or missing | dropped, without a warning |
+/// | its namespace has an invalid name | dropped, and no request is sent |
+/// | any other error (forbidden, invalid) | dropped |
 #[derive(Clone)]
 pub struct ApiSink {
     client: kube::Client,
@@ -39,13 +41,13 @@ pub struct ApiSink {
 }
 
 impl ApiSink {
-    /// Events of events.k8s.io/v1.
+    /// A sink for events.k8s.io/v1.
     #[must_use]
     pub fn new(client: kube::Client) -> Self {
         Self { client, api: EventApi::EventsV1 }
     }
 
-    /// In which form. Default: events.k8s.io/v1.
+    /// API version of the events. Default: events.k8s.io/v1.
     #[must_use]
     pub fn api(mut self, api: EventApi) -> Self {
         self.api = api;
@@ -71,7 +73,7 @@ impl ApiSink {
         }
     }
 
-    /// Writes an event in one of its forms: `whole`, or what `patch` says if it is there already.
+    /// Writes an event: creates `whole`, or applies `patch` if it exists.
     async fn put_as<K>(
         &self,
         event: &EventRecord,
@@ -82,6 +84,13 @@ impl ApiSink {
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
+        // The namespace can come from a user's object. An invalid one could change the path of the request.
+        let mistakes = validate_dns1123_label(&event.namespace);
+        if !mistakes.is_empty() {
+            let why =
+                format!("namespace {:?} of the event is not valid: {}", event.namespace, mistakes.join("; "));
+            return Err(SinkError::Refused(why.into()));
+        }
         let events = Request::new(K::url_path(&(), Some(&event.namespace)));
         let patch = || {
             let patch = Patch::Merge(patch());
@@ -89,7 +98,7 @@ impl ApiSink {
         };
         if earlier {
             match patch().await {
-                // Events do not live long.
+                // Events expire soon.
                 Err(error) if status(&error).is_some_and(Status::is_not_found) => {}
                 outcome => return judge(outcome),
             }
@@ -107,21 +116,21 @@ impl ApiSink {
         }
     }
 
-    /// Sends a request. Nobody wants to know what the server has then, so the answer is not decoded.
+    /// Sends a request. The response is not decoded, since it is not needed.
     async fn send(&self, request: Result<http::Request<Vec<u8>>, RequestError>) -> Result<(), kube::Error> {
         self.client.request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
     }
 }
 
-impl Sink for ApiSink {
+impl EventSink for ApiSink {
     fn name(&self) -> &'static str {
         "api"
     }
 
-    fn repeats(&self) -> Repeats {
+    fn repeats(&self) -> RepeatPolicy {
         match self.api {
-            EventApi::EventsV1 => Repeats::Series,
-            EventApi::CoreV1 => Repeats::Counted,
+            EventApi::EventsV1 => RepeatPolicy::Series,
+            EventApi::CoreV1 => RepeatPolicy::Counted,
         }
     }
 
@@ -142,16 +151,16 @@ fn status(error: &kube::Error) -> Option<&Status> {
 
 fn judge(outcome: Result<(), kube::Error>) -> Result<(), SinkError> {
     match outcome {
-        // The server did as it was told, whatever it says of it.
+        // The server accepted the request; its text does not matter.
         Ok(()) | Err(kube::Error::FromUtf8(_)) => Ok(()),
         Err(error @ kube::Error::BuildRequest(_)) => Err(SinkError::Refused(error.into())),
         Err(error) => match status(&error) {
-            None => Err(SinkError::Away(error.into())),
+            None => Err(SinkError::Unavailable(error.into())),
             Some(status) if status.code == 429 || status.code == 409 || status.code >= 500 => {
-                Err(SinkError::Away(error.into()))
+                Err(SinkError::Unavailable(error.into()))
             }
             Some(status) if status.is_not_found() || is_namespace_terminating(status) => {
-                Err(SinkError::Pointless(error.into()))
+                Err(SinkError::NamespaceTerminating(error.into()))
             }
             Some(_) => Err(SinkError::Refused(error.into())),
         },

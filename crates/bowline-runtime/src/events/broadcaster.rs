@@ -1,4 +1,4 @@
-//! From recorders to sinks.
+//! Passes events from recorders to sinks.
 
 use std::fmt;
 use std::num::NonZero;
@@ -11,23 +11,24 @@ use bowline_clock::{Clock, Scope, Spawner};
 use super::delivery::Delivery;
 use super::outbox::Outbox;
 use super::record::event_name;
-use super::{CorrelatorOptions, EventCounts, EventRecord, Recorder, Sink};
+use super::{CorrelatorOptions, EventCounts, EventRecord, EventSink, Recorder};
 use crate::Metrics;
 
-/// How many writes wait for one sink, by default.
+/// Default limit of pending writes per sink.
 const CAPACITY: NonZero<usize> = NonZero::new(1000).unwrap();
 
-/// Takes events from recorders and gives each to every sink. A clone is the same broadcaster.
+/// Passes events from recorders to every sink. A clone is the same broadcaster.
 ///
-/// - **It never waits for a sink**, and an event never fails: recording one takes a short lock per sink and no I/O.
-/// - **What is alike is gathered at once**, before it waits for the sink: a storm of equal events takes the room of one,
-///   also while the API server is away. See [`Repeats`](super::Repeats) and [`CorrelatorOptions`].
-/// - **Memory is bounded**: at most 1000 writes wait for a sink ([`BroadcasterBuilder::capacity`]); what does not fit is
-///   dropped and counted. What is remembered of series, similar events and sources is bounded too.
-/// - **A sink that is away** is tried 12 times, about 10 s apart; what comes later waits behind.
+/// - **It never waits for a sink**, and recording never fails: it takes a short lock per sink and no I/O.
+/// - **Similar events are aggregated at once**, before they wait for the sink. A storm of equal events takes the space
+///   of one, also while the API server is unavailable. See [`RepeatPolicy`](super::RepeatPolicy) and
+///   [`CorrelatorOptions`].
+/// - **Memory is bounded**: at most 1000 writes wait for a sink ([`BroadcasterBuilder::capacity`]); further ones are
+///   dropped and counted. The memory for series, similar events and sources is bounded too.
+/// - **Writes to an unavailable sink** are attempted 12 times, about 10 s apart; later events wait.
 ///
-/// Events wait from the start on and are written once it is [started](Self::start). Its tasks are spawned below the scope
-/// whose spawner it is given. If that is drained, what waits is written, with one try each.
+/// Events are queued from the beginning, and written once it is [started](Self::start). Its tasks are spawned below the
+/// given spawner's scope. When that scope is drained, pending events are written with one attempt each.
 #[derive(Clone)]
 pub struct Broadcaster {
     inner: Arc<Inner>,
@@ -37,11 +38,11 @@ struct Inner {
     spawner: Spawner,
     deliveries: Vec<Arc<Delivery>>,
     host: String,
-    /// What tells its events from those that another names at the very same moment.
+    /// Random part of event names, so that two broadcasters do not create the same name at the same time.
     salt: u32,
-    /// The number of the last event, which no other may have.
+    /// Number of the last event; numbers are unique.
     last_number: AtomicU64,
-    /// There is one while it runs.
+    /// `Some` while it runs.
     scope: Mutex<Option<Scope>>,
 }
 
@@ -49,14 +50,14 @@ struct Inner {
 #[must_use = "a builder does nothing until `build`"]
 pub struct BroadcasterBuilder {
     spawner: Spawner,
-    sinks: Vec<Arc<dyn Sink>>,
+    sinks: Vec<Arc<dyn EventSink>>,
     capacity: NonZero<usize>,
     correlator: CorrelatorOptions,
     host: Option<String>,
     metrics: Option<Metrics>,
 }
 
-/// How a [`Broadcaster::shutdown`] ended.
+/// Result of [`Broadcaster::stop`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "events that are lost are worth a log line"]
 pub struct Flushed {
@@ -64,13 +65,13 @@ pub struct Flushed {
 }
 
 impl Flushed {
-    /// Whether every event was written or refused before the limit.
+    /// Whether every event was written or rejected before the limit.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.left == 0
     }
 
-    /// How many writes were not tried, or not to their end, of all sinks.
+    /// Number of writes of all sinks that were not attempted or not completed.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
@@ -78,7 +79,7 @@ impl Flushed {
 }
 
 impl Broadcaster {
-    /// A broadcaster without sinks; add them.
+    /// Creates a builder without sinks.
     pub fn builder(spawner: &Spawner) -> BroadcasterBuilder {
         BroadcasterBuilder {
             spawner: spawner.clone(),
@@ -90,20 +91,20 @@ impl Broadcaster {
         }
     }
 
-    /// A recorder of a component. Its events say that `component` reports them, and `component-host` is which one of its
-    /// instances, unless it is told otherwise.
+    /// Creates a recorder for a component. Its events have `component` as controller, and `component-host` as instance
+    /// unless set.
     ///
-    /// The API wants a qualified name, such as `foo-controller` or `example.com/foo-controller`: what such a name may not
-    /// have is replaced by `-`.
+    /// The API requires a qualified name, such as `foo-controller` or `example.com/foo-controller`. Invalid characters
+    /// are replaced by `-`.
     #[must_use]
     pub fn recorder(&self, component: &str) -> Recorder {
         Recorder::new(self.clone(), component, &self.inner.host)
     }
 
-    /// Starts to write. Nothing happens if it was started already.
+    /// Starts to write. Does nothing if it was started before.
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Panics outside a tokio runtime.
     pub fn start(&self) {
         let mut scope = self.scope();
         if scope.is_some() {
@@ -120,28 +121,27 @@ impl Broadcaster {
         *scope = Some(started);
     }
 
-    /// Writes what waits, with one try each, and the counts of all series; gives up what is left after `limit`.
+    /// Writes pending events with one attempt each, and the counts of all series. Drops the rest after `limit`.
     ///
-    /// Events that are recorded from now on are dropped and counted, until it is started again. If it was never started,
-    /// nothing is written.
-    pub async fn shutdown(&self, limit: Duration) -> Flushed {
+    /// Later events are dropped and counted, until it is started again. If it was never started, nothing is written.
+    pub async fn stop(&self, limit: Duration) -> Flushed {
         for delivery in &self.inner.deliveries {
             let _was_open = delivery.outbox().close();
         }
         let scope = self.scope().take();
         if let Some(scope) = scope {
             let _names = scope.drain(limit).await;
-            // Who was aborted holds a letter until its thread gets to it.
-            scope.ended().await;
+            // An aborted task holds its event until its thread drops it.
+            scope.wait_ended().await;
         }
         let left = self.inner.deliveries.iter().map(|delivery| delivery.outbox().clear()).sum();
         if left > 0 {
-            tracing::warn!(events = left, "events were not written before the end");
+            tracing::warn!(events = left, "events not written before the shutdown limit");
         }
         Flushed { left }
     }
 
-    /// What became of the events, by the name of the sink, in the order of the sinks.
+    /// Counters of the events, by the name of the sink, in the order of the sinks.
     #[must_use]
     pub fn counts(&self) -> Vec<(String, EventCounts)> {
         let deliveries = self.inner.deliveries.iter();
@@ -152,7 +152,7 @@ impl Broadcaster {
         self.inner.spawner.clock()
     }
 
-    /// Gives an event that has no name yet to every sink. If one of them needs a name, all get the same.
+    /// Passes an event without a name to every sink. If sinks need a name, all get the same one.
     pub(super) fn record(&self, event: EventRecord) {
         let now = self.clock().now();
         let mut name = None;
@@ -173,7 +173,7 @@ impl Broadcaster {
         event_name(about, &self.next_number(event.first), self.clock().rng())
     }
 
-    /// The time as a number that no event had before: its nanoseconds, or a few more; and what no other broadcaster has.
+    /// A unique number: the time in nanoseconds, increased if needed, and the random part.
     fn next_number(&self, time: SystemTime) -> String {
         let nanos = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or_default();
@@ -191,33 +191,33 @@ impl Broadcaster {
 }
 
 impl BroadcasterBuilder {
-    /// One more sink.
-    pub fn sink(mut self, sink: impl Sink) -> Self {
+    /// Adds a sink.
+    pub fn sink(mut self, sink: impl EventSink) -> Self {
         self.sinks.push(Arc::new(sink));
         self
     }
 
-    /// How many writes may wait for one sink. Default: 1000.
+    /// Maximum pending writes per sink. Default: 1000.
     pub fn capacity(mut self, capacity: NonZero<usize>) -> Self {
         self.capacity = capacity;
         self
     }
 
-    /// When events are combined, and when they are too many. Default: as client-go.
+    /// Aggregation and rate limits. Default: those of client-go.
     pub fn correlator(mut self, options: CorrelatorOptions) -> Self {
         self.correlator = options;
         self
     }
 
-    /// What tells the instances of a component apart. Default: the name of this machine, which is that of the pod in a
-    /// cluster; `simulation` in a simulation.
+    /// Distinguishes the instances of a component. Default: the host name, which is the pod's name in a cluster;
+    /// `simulation` in a simulation.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.host = Some(host.into());
         self
     }
 
-    /// Where it is counted what becomes of events: `bowline_events_recorded_total{sink}` and
-    /// `bowline_events_total{sink,result}`. Default: that of the cluster, and nowhere without one.
+    /// Counts events in `bowline_events_recorded_total{sink}` and `bowline_events_total{sink,result}`. Default: the
+    /// cluster's metrics; none without a cluster.
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
@@ -228,7 +228,7 @@ impl BroadcasterBuilder {
         self
     }
 
-    /// Makes the broadcaster. It is not started.
+    /// Creates the broadcaster, not started.
     #[must_use]
     pub fn build(self) -> Broadcaster {
         let clock = self.spawner.clock();
@@ -243,7 +243,7 @@ impl BroadcasterBuilder {
             Arc::new(Delivery::new(sink, counters, outbox))
         });
         let deliveries = deliveries.collect();
-        // The upper bits are as good as any, and 32 are enough for those who name an event in the same nanosecond.
+        // 32 random bits are enough to distinguish broadcasters that name an event in the same nanosecond.
         let salt = u32::try_from(clock.rng().next_u64() >> 32).unwrap_or_default();
         let inner = Inner {
             deliveries,

@@ -1,4 +1,4 @@
-//! Which events are alike, and which are too many: decisions about keys and times, without I/O.
+//! Decides which events are similar, and which exceed the rate limit. Works on keys and times, without I/O.
 
 use std::num::NonZero;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use smallvec::SmallVec;
 use super::EventRecord;
 use super::digest::{Digest, Digester, Texts};
 use super::lru::Lru;
-use super::record::{LONGEST_NOTE, cut};
+use super::record::{MAX_NOTE, cut};
 
-/// What the note of a combined event begins with.
+/// Prefix of the note of an aggregated event.
 const COMBINED: &str = "(combined from similar events): ";
 
-const REMEMBERED: NonZero<usize> = NonZero::new(4096).unwrap();
-const SIMILAR: NonZero<usize> = NonZero::new(10).unwrap();
-const BURST: NonZero<u32> = NonZero::new(25).unwrap();
+const DEFAULT_REMEMBERED: NonZero<usize> = NonZero::new(4096).unwrap();
+const DEFAULT_SIMILAR: NonZero<usize> = NonZero::new(10).unwrap();
+const DEFAULT_BURST: NonZero<u32> = NonZero::new(25).unwrap();
 
-/// When events are combined, when they are too many, and how much is remembered for that. The defaults are client-go's.
+/// Options for aggregation, rate limits and their memory. The defaults are client-go's.
 #[derive(Clone, Debug)]
 pub struct CorrelatorOptions {
     remembered: NonZero<usize>,
@@ -30,43 +30,43 @@ pub struct CorrelatorOptions {
 }
 
 impl CorrelatorOptions {
-    /// The defaults.
+    /// The default options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many series, groups of similar events, and pairs of source and object are remembered, each. Default: 4096.
-    /// What was not seen for the longest time is forgotten first.
+    /// Maximum entries, each for series, groups of similar events, and pairs of source and object. Default: 4096. The
+    /// least recently used entry is dropped first.
     #[must_use]
     pub fn remembered(mut self, remembered: NonZero<usize>) -> Self {
         self.remembered = remembered;
         self
     }
 
-    /// From how many different notes on events are combined that differ in nothing else: the same source, object, type and
-    /// reason. Default: 10, so that nine are told apart.
+    /// Number of different notes from which on similar events are aggregated, that is, those with the same source,
+    /// object, type and reason. Default: 10, so that nine stay separate.
     #[must_use]
     pub fn similar(mut self, similar: NonZero<usize>) -> Self {
         self.similar = similar;
         self
     }
 
-    /// After how long without a similar event the notes are counted anew. Default: 10 minutes.
+    /// Time without a similar event after which notes are counted anew. Default: 10 minutes.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// How many writes about one object one source may make at once. Default: 25.
+    /// Maximum burst of writes per source and object. Default: 25.
     #[must_use]
     pub fn burst(mut self, burst: NonZero<u32>) -> Self {
         self.burst = burst;
         self
     }
 
-    /// After how long it may make one more. Default: 5 minutes.
+    /// Time until the next write is allowed after a burst. Default: 5 minutes.
     #[must_use]
     pub fn refill(mut self, refill: Duration) -> Self {
         self.refill = refill;
@@ -81,21 +81,21 @@ impl CorrelatorOptions {
 impl Default for CorrelatorOptions {
     fn default() -> Self {
         Self {
-            remembered: REMEMBERED,
-            similar: SIMILAR,
+            remembered: DEFAULT_REMEMBERED,
+            similar: DEFAULT_SIMILAR,
             interval: Duration::from_secs(600),
-            burst: BURST,
+            burst: DEFAULT_BURST,
             refill: Duration::from_secs(300),
         }
     }
 }
 
-/// Who an event is, for these decisions.
+/// Keys of an event for aggregation and rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Keys {
-    /// Its source and object.
+    /// Source and object.
     pub(super) source: Digest,
-    /// The series that it belongs to.
+    /// Series of the event.
     pub(super) series: Digest,
 }
 
@@ -108,14 +108,14 @@ pub(super) struct Correlator {
 
 /// Events that differ only in their notes.
 struct Group {
-    /// Those that are told apart: one less than are needed to combine them.
+    /// The separate notes: at most one less than the aggregation threshold.
     notes: SmallVec<[Digest; 1]>,
     last: Instant,
 }
 
 struct Bucket {
     tokens: u32,
-    /// When the token after those was begun.
+    /// Start of the refill of the next token.
     since: Instant,
 }
 
@@ -126,7 +126,8 @@ impl Correlator {
         Self { options, digester: Digester::new(rng), groups, buckets }
     }
 
-    /// Says which series an event belongs to. One of too many similar ones becomes part of their combined event.
+    /// Determines the series of an event. If there are too many similar ones, the event becomes part of their
+    /// aggregate.
     pub(super) fn identify(&mut self, event: &mut EventRecord, now: Instant) -> Keys {
         let mut texts = self.digester.texts();
         let about = &event.regarding;
@@ -136,9 +137,9 @@ impl Correlator {
         let source = texts.digest();
         texts.push(event.event_type.as_str());
         texts.push(&event.reason);
-        if self.is_one_of_many(texts.digest(), &event.note, now) {
+        if self.is_aggregated(texts.digest(), &event.note, now) {
             event.note.insert_str(0, COMBINED);
-            event.note = cut(std::mem::take(&mut event.note), LONGEST_NOTE);
+            event.note = cut(std::mem::take(&mut event.note), MAX_NOTE);
             texts.push("combined");
             return Keys { source, series: texts.digest() };
         }
@@ -153,7 +154,7 @@ impl Correlator {
         Keys { source, series: texts.digest() }
     }
 
-    /// Whether the source may make one more write about the object.
+    /// Whether the source may make another write about the object.
     pub(super) fn allow(&mut self, source: Digest, now: Instant) -> bool {
         let burst = self.options.burst.get();
         if self.buckets.get(source).is_none() {
@@ -161,7 +162,7 @@ impl Correlator {
         }
         let Some(bucket) = self.buckets.peek(source) else { return true };
         let refill = self.options.refill;
-        while bucket.tokens < burst && now.since(bucket.since) >= refill {
+        while bucket.tokens < burst && now.duration_since(bucket.since) >= refill {
             bucket.tokens += 1;
             bucket.since = bucket.since + refill;
         }
@@ -175,26 +176,26 @@ impl Correlator {
         true
     }
 
-    fn is_one_of_many(&mut self, group: Digest, note: &str, now: Instant) -> bool {
-        let told_apart = self.options.similar.get() - 1;
+    fn is_aggregated(&mut self, group: Digest, note: &str, now: Instant) -> bool {
+        let separate = self.options.similar.get() - 1;
         let note = self.digester.digest(note);
         let Some(known) = self.groups.get(group) else {
-            let notes = (told_apart > 0).then_some(note).into_iter().collect();
+            let notes = (separate > 0).then_some(note).into_iter().collect();
             self.groups.insert(group, Group { notes, last: now });
-            return told_apart == 0;
+            return separate == 0;
         };
-        if now.since(known.last) > self.options.interval {
+        if now.duration_since(known.last) > self.options.interval {
             known.notes.clear();
         }
         known.last = now;
         if known.notes.contains(&note) {
             return false;
         }
-        let is_one_of_many = known.notes.len() >= told_apart;
-        if !is_one_of_many {
+        let is_aggregated = known.notes.len() >= separate;
+        if !is_aggregated {
             known.notes.push(note);
         }
-        is_one_of_many
+        is_aggregated
     }
 }
 

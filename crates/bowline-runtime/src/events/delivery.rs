@@ -1,4 +1,4 @@
-//! The task that writes to one sink what its outbox has.
+//! The task that writes the outbox of one sink.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,34 +10,34 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::{Count, Counters};
-use super::outbox::{Letter, Outbox};
-use super::{EventRecord, Sink, SinkError};
+use super::outbox::{Outbox, PendingWrite};
+use super::{EventRecord, EventSink, SinkError};
 use crate::error::describe;
 
-/// How often a write is tried.
-const TRIES: u32 = 12;
+/// Maximum attempts per write.
+const MAX_ATTEMPTS: u32 = 12;
 
-/// How long is waited between two tries, and by how much of that longer at most.
-const BETWEEN_TRIES: Duration = Duration::from_secs(10);
+/// Delay between attempts, and its jitter factor.
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 const JITTER: f64 = 0.25;
 
-/// A sink that does not answer for so long is away.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout of an attempt, after which the sink counts as unavailable.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A sink, and what is to be written to it.
+/// A sink and its pending writes.
 pub(super) struct Delivery {
-    pub(super) sink: Arc<dyn Sink>,
+    pub(super) sink: Arc<dyn EventSink>,
     pub(super) counters: Arc<Counters>,
     outbox: Mutex<Outbox>,
     wake: Notify,
 }
 
 impl Delivery {
-    pub(super) fn new(sink: Arc<dyn Sink>, counters: Arc<Counters>, outbox: Outbox) -> Self {
+    pub(super) fn new(sink: Arc<dyn EventSink>, counters: Arc<Counters>, outbox: Outbox) -> Self {
         Self { sink, counters, outbox: Mutex::new(outbox), wake: Notify::new() }
     }
 
-    /// Takes an event in. Never waits for the sink.
+    /// Accepts an event. Never waits for the sink.
     pub(super) fn observe(
         &self,
         event: EventRecord,
@@ -50,19 +50,19 @@ impl Delivery {
     }
 
     pub(super) fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        // Nothing that can panic runs under this lock.
+        // No code that can panic runs under this lock.
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what there is to write until it is to stop, and then what is left, with one try each.
+    /// Writes pending events until it is stopped, and then the rest with one attempt each.
     pub(super) async fn run(self: Arc<Self>, clock: Clock, stop: CancellationToken) {
         loop {
-            // Also while there is always something to write.
-            self.look_after_series(clock.now());
-            let letter = self.outbox().take();
-            if let Some(letter) = letter {
-                let is_taken = self.deliver(&letter.event, letter.earlier, &clock, &stop).await;
-                self.finish(letter, is_taken, clock.now());
+            // Also while there are always pending writes.
+            self.check_series(clock.now());
+            let pending = self.outbox().take();
+            if let Some(pending) = pending {
+                let is_written = self.deliver(&pending.event, pending.earlier, &clock, &stop).await;
+                self.finish(pending, is_written, clock.now());
                 continue;
             }
             if stop.is_cancelled() {
@@ -71,28 +71,28 @@ impl Delivery {
                 }
                 return;
             }
-            let next_look = self.outbox().next_look();
+            let next_check = self.outbox().next_check();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.wake.notified() => {}
-                () = clock.sleep_until(next_look.unwrap_or(Instant::MAX)) => {}
+                () = clock.sleep_until(next_check.unwrap_or(Instant::MAX)) => {}
             }
         }
     }
 
-    fn look_after_series(&self, now: Instant) {
+    fn check_series(&self, now: Instant) {
         let mut outbox = self.outbox();
-        if outbox.next_look().is_some_and(|look| look <= now) {
-            outbox.look_after_series(now);
+        if outbox.next_check().is_some_and(|look| look <= now) {
+            outbox.check_series(now);
         }
     }
 
-    fn finish(&self, letter: Letter, is_taken: bool, now: Instant) {
-        self.outbox().done(letter, is_taken, now);
+    fn finish(&self, pending: PendingWrite, is_written: bool, now: Instant) {
+        self.outbox().done(pending, is_written, now);
     }
 
-    /// One try. A sink that panics refuses this event, and is given the next.
+    /// Makes one attempt. If the sink panics, it has rejected this event, and gets the next one.
     async fn write(&self, event: &EventRecord, earlier: bool) -> Result<(), SinkError> {
         let write = AssertUnwindSafe(async { self.sink.write(event, earlier).await });
         write.catch_unwind().await.unwrap_or_else(|panic| {
@@ -101,7 +101,7 @@ impl Delivery {
         })
     }
 
-    /// Whether the sink took the event.
+    /// Returns whether the sink accepted the event.
     async fn deliver(
         &self,
         event: &EventRecord,
@@ -109,15 +109,15 @@ impl Delivery {
         clock: &Clock,
         stop: &CancellationToken,
     ) -> bool {
-        let mut tries = 0;
+        let mut attempts = 0;
         loop {
-            // Who is to stop while a try is under way makes it the last, and who waits for the next makes it at once.
+            // A stop during an attempt makes it the last one; a stop during the delay ends the delay.
             let is_stopping = stop.is_cancelled();
-            let outcome = match clock.timeout(PATIENCE, self.write(event, earlier)).await {
+            let outcome = match clock.timeout(WRITE_TIMEOUT, self.write(event, earlier)).await {
                 Ok(outcome) => outcome,
-                Err(elapsed) => Err(SinkError::Away(elapsed.into())),
+                Err(elapsed) => Err(SinkError::Unavailable(elapsed.into())),
             };
-            tries += 1;
+            attempts += 1;
             let error = match outcome {
                 Ok(()) => return true,
                 Err(error) => error,
@@ -133,36 +133,36 @@ impl Delivery {
             .to_string();
             let (sink, error) = (self.sink.name(), &error);
             match error {
-                SinkError::Pointless(_) => {
+                SinkError::NamespaceTerminating(_) => {
                     tracing::debug!(
                         sink,
                         event = about,
                         error = describe(error),
-                        "an event has no place to go to"
+                        "event dropped: its namespace is being deleted"
                     );
                     return false;
                 }
                 SinkError::Refused(_) => {
-                    tracing::warn!(sink, event = about, error = describe(error), "an event was refused");
+                    tracing::warn!(sink, event = about, error = describe(error), "event rejected");
                     return false;
                 }
-                SinkError::Away(_) if tries >= TRIES || is_stopping => {
+                SinkError::Unavailable(_) if attempts >= MAX_ATTEMPTS || is_stopping => {
                     tracing::warn!(
                         sink,
                         event = about,
-                        tries,
+                        attempts,
                         error = describe(error),
-                        "an event was given up"
+                        "event dropped: retries exhausted"
                     );
                     return false;
                 }
-                SinkError::Away(_) => {
+                SinkError::Unavailable(_) => {
                     tracing::debug!(
                         sink,
                         event = about,
-                        tries,
+                        attempts,
                         error = describe(error),
-                        "an event has to wait"
+                        "event not written; will retry"
                     );
                 }
             }
@@ -170,7 +170,7 @@ impl Delivery {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = clock.sleep(clock.rng().jitter(BETWEEN_TRIES, JITTER)) => {}
+                () = clock.sleep(clock.rng().jitter(RETRY_DELAY, JITTER)) => {}
             }
         }
     }

@@ -1,17 +1,17 @@
-//! Texts by their digests: to know again what is the same, without keeping it.
+//! Digests of texts, to recognize equal texts without storing them.
 
 use std::hash::{BuildHasher, Hash as _};
 
 use bowline_clock::{HashState, Rng};
 
-/// What a list of texts comes to: 128 bits. Two lists that differ have the same by chance only, which is never.
+/// Digest of a list of texts, 128 bits. Collisions are practically impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Digest(u64, u64);
 
-/// Makes digests in a way of its own, so that nobody can prepare two lists that have the same.
+/// Creates digests with random keys, so that collisions cannot be prepared.
 pub(super) struct Digester(HashState, HashState);
 
-/// A list of texts, as far as it is known.
+/// A list of texts in progress.
 pub(super) struct Texts(Hasher, Hasher);
 
 type Hasher = <HashState as BuildHasher>::Hasher;
@@ -21,12 +21,12 @@ impl Digester {
         Self(rng.hash_state(), rng.hash_state())
     }
 
-    /// An empty list.
+    /// Starts an empty list.
     pub(super) fn texts(&self) -> Texts {
         Texts(self.0.build_hasher(), self.1.build_hasher())
     }
 
-    /// Of one text.
+    /// Digest of one text.
     pub(super) fn digest(&self, text: &str) -> Digest {
         let mut texts = self.texts();
         texts.push(text);
@@ -35,13 +35,13 @@ impl Digester {
 }
 
 impl Texts {
-    /// One more text. Where it ends matters: `a`, `bc` is another list than `ab`, `c`.
+    /// Adds a text. Boundaries count: `a`, `bc` is another list than `ab`, `c`.
     pub(super) fn push(&mut self, text: &str) {
         text.hash(&mut self.0);
         text.hash(&mut self.1);
     }
 
-    /// Of the list so far, which may go on.
+    /// Digest of the list so far; more texts may follow.
     pub(super) fn digest(&self) -> Digest {
         use std::hash::Hasher as _;
         Digest(self.0.finish(), self.1.finish())
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_told_apart_by_their_texts_and_by_where_these_end() {
+    fn lists_with_other_texts_or_boundaries_have_other_digests() {
         let digester = Digester::new(&Rng::seeded(1));
         let digest = |list: &[&str]| {
             let mut texts = digester.texts();

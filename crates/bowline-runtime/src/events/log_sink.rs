@@ -1,25 +1,25 @@
-//! Events in the log.
+//! Writes events to the log.
 
 use tracing::Level;
 
-use super::{EventRecord, EventType, Sink, SinkFuture};
+use super::{EventRecord, EventSink, EventType, SinkFuture};
 
 const TARGET: &str = "bowline::events";
 
-/// Events as log lines, each by itself, of the target `bowline::events`.
+/// Writes each event as a log line with the target `bowline::events`.
 #[derive(Clone, Debug)]
 pub struct LogSink {
     level: Level,
 }
 
 impl LogSink {
-    /// Lines of level `DEBUG`, and `WARN` for warnings.
+    /// A sink with level `DEBUG`, and `WARN` for warnings.
     #[must_use]
     pub fn new() -> Self {
         Self { level: Level::DEBUG }
     }
 
-    /// The level of what is no warning. Default: `DEBUG`.
+    /// Level of normal events. Default: `DEBUG`.
     #[must_use]
     pub fn level(mut self, level: Level) -> Self {
         self.level = level;
@@ -37,7 +37,7 @@ impl Default for LogSink {
     }
 }
 
-impl Sink for LogSink {
+impl EventSink for LogSink {
     fn name(&self) -> &'static str {
         "log"
     }
@@ -58,7 +58,7 @@ impl Sink for LogSink {
     }
 
     fn write<'a>(&'a self, event: &'a EventRecord, _earlier: bool) -> SinkFuture<'a> {
-        // The level of a tracing event is a constant of its call site.
+        // In tracing, the level must be constant per call site.
         macro_rules! line {
             ($level:expr) => {
                 tracing::event!(
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// Keeps the lines that are logged.
+    /// Collects log lines.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -124,14 +124,14 @@ mod tests {
         fn event(&self, event: &tracing::Event<'_>) {
             let mut line = Line(event.metadata().level().to_string());
             event.record(&mut line);
-            self.0.lock().expect("nobody panics with it").push(line.0);
+            self.0.lock().expect("the lock is not poisoned").push(line.0);
         }
         fn enter(&self, _: &span::Id) {}
         fn exit(&self, _: &span::Id) {}
     }
 
     #[test]
-    fn a_warning_is_logged_as_one_and_the_rest_as_it_was_said() {
+    fn a_warning_is_logged_as_warn_and_others_at_the_set_level() {
         let mut event = EventRecord {
             name: "a.1".to_owned(),
             namespace: "default".to_owned(),
@@ -148,7 +148,7 @@ mod tests {
             count: 1,
         };
         let lines = Lines::default();
-        assert!(!LogSink::new().wants(EventType::Normal), "nobody listens");
+        assert!(!LogSink::new().wants(EventType::Normal), "the level is disabled");
         tracing::subscriber::with_default(lines.clone(), || {
             assert!(LogSink::new().wants(EventType::Normal));
             let written = LogSink::new().write(&event, false).now_or_never();

@@ -1,4 +1,4 @@
-//! A map that forgets what was not used for the longest time.
+//! A map that drops its least recently used entry.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -7,11 +7,11 @@ use bowline_clock::{HashMap, HashState};
 
 use super::digest::Digest;
 
-/// A map from digests that has at most so many entries.
+/// A map from digests with bounded capacity.
 pub(super) struct Lru<V> {
     capacity: NonZero<usize>,
     entries: HashMap<Digest, Slot<V>>,
-    /// By when it was used last.
+    /// Keys by time of last use.
     order: BTreeMap<u64, Digest>,
     next: u64,
 }
@@ -26,7 +26,7 @@ impl<V> Lru<V> {
         Self { capacity, entries: HashMap::with_hasher(state), order: BTreeMap::new(), next: 0 }
     }
 
-    /// The value, which is the last used from now on.
+    /// The value, marked as most recently used.
     pub(super) fn get(&mut self, key: Digest) -> Option<&mut V> {
         let slot = self.entries.get_mut(&key)?;
         self.order.remove(&slot.used);
@@ -36,15 +36,15 @@ impl<V> Lru<V> {
         Some(&mut slot.value)
     }
 
-    /// The value, without using it.
+    /// The value, without marking it as used.
     pub(super) fn peek(&mut self, key: Digest) -> Option<&mut V> {
         self.entries.get_mut(&key).map(|slot| &mut slot.value)
     }
 
-    /// Puts a value in, and returns what had to go for it.
+    /// Inserts a value. Returns the value that was dropped for it.
     pub(super) fn insert(&mut self, key: Digest, value: V) -> Option<V> {
         let gone = self.remove(key);
-        debug_assert!(gone.is_none(), "whoever has a value changes it in place");
+        debug_assert!(gone.is_none(), "existing values are changed in place");
         let evicted = if self.entries.len() >= self.capacity.get() {
             self.order.pop_first().and_then(|(_, key)| self.entries.remove(&key))
         } else {
@@ -62,7 +62,7 @@ impl<V> Lru<V> {
         Some(slot.value)
     }
 
-    /// The keys, the longest unused first.
+    /// The keys, least recently used first.
     pub(super) fn keys(&self) -> Vec<Digest> {
         self.order.values().copied().collect()
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_the_longest_time_goes_first() {
+    fn the_least_recently_used_entry_is_dropped_first() {
         let rng = Rng::seeded(0);
         let digester = Digester::new(&rng);
         let [a, b, c, d] = ["a", "b", "c", "d"].map(|text| digester.digest(text));
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(lru.insert(a, 1), None);
         assert_eq!(lru.insert(b, 2), None);
         assert_eq!(lru.get(a), Some(&mut 1));
-        assert_eq!(lru.peek(b), Some(&mut 2), "a look is no use");
+        assert_eq!(lru.peek(b), Some(&mut 2), "peek does not mark it as used");
         assert_eq!(lru.insert(c, 3), Some(2));
         assert_eq!(lru.get(b), None);
         assert_eq!(lru.remove(a), Some(1));

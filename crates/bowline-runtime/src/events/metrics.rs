@@ -1,4 +1,4 @@
-//! What became of events, as numbers.
+//! Counters of events.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,30 +10,30 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 
-/// What became of the events that one sink was given.
+/// Counters of the events of one sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventCounts {
-    /// Events that recorders told.
+    /// Recorded events.
     pub recorded: u64,
-    /// Writes that the sink took: first ones, and those that only raise a count.
+    /// Successful writes: first ones, and updates of a count.
     pub sent: u64,
-    /// Events that were only added to a series.
+    /// Events that only increased the count of a series.
     pub counted: u64,
-    /// Events that were not written because their source told too many about their object.
+    /// Events over the rate limit of their source and object, not written.
     pub filtered: u64,
-    /// Events that were not written because too many wait, or because nothing is written any more.
+    /// Events dropped because too many were pending, or because the broadcaster was stopped.
     pub dropped: u64,
-    /// Writes that the sink refused, or that were tried too often.
+    /// Writes that the sink rejected, or that used up their attempts.
     pub failed: u64,
-    /// Tries that were not the last.
+    /// Failed attempts that were repeated.
     pub retried: u64,
 }
 
-/// Picks one of the numbers.
+/// Selects a counter.
 type Of = fn(EventCounts) -> u64;
 
-/// One of the numbers.
+/// A counter.
 #[derive(Clone, Copy)]
 pub(super) enum Count {
     Recorded,
@@ -45,7 +45,7 @@ pub(super) enum Count {
     Retried,
 }
 
-/// The numbers of one sink, shared with whoever shows them.
+/// The counters of one sink.
 #[derive(Debug, Default)]
 pub(crate) struct Counters([AtomicU64; 7]);
 
@@ -68,15 +68,15 @@ impl Counters {
     }
 }
 
-/// The sinks of all broadcasters of a registry. Sinks of one name are added up, those that are gone among them: what is counted
-/// never goes back.
+/// The sinks of all broadcasters of a registry. Sinks with the same name are added up, including dropped ones, so that
+/// counters never decrease.
 #[derive(Debug, Default)]
 pub(crate) struct EventCatalog {
     sinks: Mutex<BTreeMap<String, Vec<Arc<Counters>>>>,
 }
 
 impl EventCatalog {
-    /// Where a sink of this name counts.
+    /// Creates the counters of a sink.
     pub(super) fn sink(&self, name: &str) -> Arc<Counters> {
         let counters = Arc::new(Counters::default());
         let mut sinks = self.sinks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +101,7 @@ impl Collector for EventCatalog {
             let family = recorded.encode_family(&labels)?;
             ConstCounter::new(sum(counters, |it| it.recorded)).encode(family)?;
         }
-        let help = "Total number of events by sink and by what became of them";
+        let help = "Total number of events by sink and result";
         let mut results = encoder.encode_descriptor("bowline_events", help, None, MetricType::Counter)?;
         let all: [(&str, Of); 6] = [
             ("counted", |it| it.counted),

@@ -1,5 +1,5 @@
-//! What is to be written to one sink: series of events, and a bounded queue of those that have something new to tell.
-//! A state machine without I/O; `delivery.rs` carries it out.
+//! The pending writes of one sink: series of events, and a bounded queue of those with changes. A state machine without
+//! I/O, driven by `delivery.rs`.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,60 +13,69 @@ use super::correlator::{Correlator, Keys};
 use super::digest::Digest;
 use super::lru::Lru;
 use super::metrics::{Count, Counters};
-use super::{CorrelatorOptions, EventRecord, Repeats};
+use super::{CorrelatorOptions, EventRecord, RepeatPolicy};
 
-/// A series that nothing was added to for so long is over.
-const FINISHED_AFTER: Duration = Duration::from_secs(6 * 60);
+/// Time without a new event after which a series ends.
+const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 
-/// The count of a series is written again after so long.
-const REFRESHED_AFTER: Duration = Duration::from_secs(30 * 60);
+/// Interval at which the growing count of a series is written.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
-/// How long a series that cannot be finished yet is left alone.
-const LOOKED_AT_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Delay before a series that cannot end yet is checked again.
+const RECHECK_DELAY: Duration = Duration::from_secs(10);
 
 pub(super) struct Outbox {
-    repeats: Repeats,
+    repeats: RepeatPolicy,
     capacity: NonZero<usize>,
     correlator: Correlator,
     series: Lru<Series>,
     queue: VecDeque<Entry>,
-    /// Writes that were taken and are not done.
-    on_their_way: usize,
+    /// Number of writes in progress.
+    in_progress: usize,
     is_closed: bool,
-    next_look: Option<Instant>,
+    next_check: Option<Instant>,
     counters: Arc<Counters>,
 }
 
-/// Events that are alike: one event of the API, with a count.
+/// Equal or aggregated events: one event of the API, with a count.
 struct Series {
-    event: Known,
+    event: SeriesEvent,
     source: Digest,
-    /// The count that the sink has; none if it was not given this yet.
+    /// The last written count; 0 if it was never written.
     written: u32,
     written_at: Instant,
     last: Instant,
-    /// Whether it waits in the queue or is on its way.
-    is_busy: bool,
+    progress: Progress,
 }
 
-/// What is known of the event of a series. There may be very many of them, and most have nothing to tell.
-enum Known {
-    /// There is nothing to tell, and whoever adds to it says all the rest again.
-    Told { name: Box<str>, first: SystemTime, count: u32 },
-    /// There is something to tell, though nothing may be added to it any more.
-    Untold(Box<EventRecord>),
+/// How far the changes of a series are on their way to the sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Idle,
+    /// An entry of the queue is for it. The queue may also have entries of a dropped series with the same key.
+    Queued,
+    /// A write is in progress, and no second one begins.
+    Writing,
+}
+
+/// The event of a series. There may be very many, most of them without changes.
+enum SeriesEvent {
+    /// Nothing to write. The next event brings the other fields again.
+    Compact { name: Box<str>, first: SystemTime, count: u32 },
+    /// The whole event, with something to write.
+    Full(Box<EventRecord>),
 }
 
 enum Entry {
-    /// A series that has something new to tell.
+    /// A series with changes.
     Series(Digest),
-    /// What is no part of a series, or no longer.
+    /// An event without a series, or whose series was dropped.
     Loose { event: Box<EventRecord>, earlier: bool },
 }
 
-/// A write that is on its way.
+/// A write in progress.
 #[derive(Debug)]
-pub(super) struct Letter {
+pub(super) struct PendingWrite {
     pub(super) event: Box<EventRecord>,
     pub(super) earlier: bool,
     series: Option<Digest>,
@@ -74,7 +83,7 @@ pub(super) struct Letter {
 
 impl Outbox {
     pub(super) fn new(
-        repeats: Repeats,
+        repeats: RepeatPolicy,
         capacity: NonZero<usize>,
         options: CorrelatorOptions,
         counters: Arc<Counters>,
@@ -86,15 +95,14 @@ impl Outbox {
             series: Lru::new(options.memory(), rng.hash_state()),
             correlator: Correlator::new(options, rng),
             queue: VecDeque::new(),
-            on_their_way: 0,
+            in_progress: 0,
             is_closed: false,
-            next_look: None,
+            next_check: None,
             counters,
         }
     }
 
-    /// Takes an event in, and gives it a name if it is the first of its kind. Whether there is something to do for whoever
-    /// delivers.
+    /// Accepts an event, and names it if it begins a series. Returns whether there is a new write.
     pub(super) fn observe(
         &mut self,
         mut event: EventRecord,
@@ -106,25 +114,26 @@ impl Outbox {
             self.counters.add(Count::Dropped, 1);
             return false;
         }
-        if self.repeats == Repeats::Each {
+        if self.repeats == RepeatPolicy::Each {
             event.name = naming(&event);
             return self.enqueue_new(Entry::Loose { event: Box::new(event), earlier: false });
         }
         let Keys { source, series: key } = self.correlator.identify(&mut event, now);
         if let Some(series) = self.series.get(key) {
             series.add(event, self.repeats, now);
-            if series.is_busy || !series.wants_write(self.repeats) {
+            if series.is_busy() || !series.wants_write(self.repeats) {
                 self.counters.add(Count::Counted, 1);
                 return false;
             }
         } else {
             event.name = naming(&event);
-            let event = Known::Untold(Box::new(event));
-            let series = Series { event, source, written: 0, written_at: now, last: now, is_busy: false };
+            let event = SeriesEvent::Full(Box::new(event));
+            let series =
+                Series { event, source, written: 0, written_at: now, last: now, progress: Progress::Idle };
             if let Some(evicted) = self.series.insert(key, series) {
-                self.part_with(evicted);
+                self.queue_dropped(evicted);
             }
-            self.next_look.get_or_insert(now + FINISHED_AFTER);
+            self.next_check.get_or_insert(now + SERIES_TIMEOUT);
         }
         let is_allowed = self.correlator.allow(source, now);
         if !is_allowed {
@@ -132,29 +141,33 @@ impl Outbox {
         }
         let is_queued = is_allowed && self.enqueue_new(Entry::Series(key));
         if let Some(series) = self.series.peek(key) {
-            series.is_busy = is_queued;
-            series.settle();
+            series.progress = if is_queued { Progress::Queued } else { Progress::Idle };
+            series.compact();
         }
         is_queued
     }
 
-    /// The next write. It is to be given back through [`done`](Self::done).
-    pub(super) fn take(&mut self) -> Option<Letter> {
-        let letter = self.next_letter();
-        self.on_their_way += usize::from(letter.is_some());
-        letter
+    /// Returns the next write, to be completed with [`done`](Self::done).
+    pub(super) fn take(&mut self) -> Option<PendingWrite> {
+        let pending = self.next_pending();
+        self.in_progress += usize::from(pending.is_some());
+        pending
     }
 
-    fn next_letter(&mut self) -> Option<Letter> {
+    fn next_pending(&mut self) -> Option<PendingWrite> {
         while let Some(entry) = self.queue.pop_front() {
             match entry {
-                Entry::Loose { event, earlier } => return Some(Letter { event, earlier, series: None }),
+                Entry::Loose { event, earlier } => {
+                    return Some(PendingWrite { event, earlier, series: None });
+                }
                 Entry::Series(key) => {
-                    // One that was forgotten meanwhile was counted when it was.
+                    // A series that was dropped meanwhile was counted then.
                     if let Some(series) = self.series.peek(key)
-                        && let Some(event) = series.event.tell()
+                        && series.progress == Progress::Queued
+                        && let Some(event) = series.event.take_full()
                     {
-                        return Some(Letter { event, earlier: series.written > 0, series: Some(key) });
+                        series.progress = Progress::Writing;
+                        return Some(PendingWrite { event, earlier: series.written > 0, series: Some(key) });
                     }
                 }
             }
@@ -162,29 +175,29 @@ impl Outbox {
         None
     }
 
-    /// A write is over: the sink took it, or it was given up.
-    pub(super) fn done(&mut self, letter: Letter, is_taken: bool, now: Instant) {
-        self.on_their_way -= 1;
-        if is_taken {
+    /// Completes a write, successful or not.
+    pub(super) fn done(&mut self, pending: PendingWrite, is_written: bool, now: Instant) {
+        self.in_progress -= 1;
+        if is_written {
             self.counters.add(Count::Sent, 1);
         } else {
             self.counters.add(Count::Failed, 1);
         }
-        let Letter { event, series: Some(key), .. } = letter else { return };
-        // The series may have been forgotten meanwhile, and another begun.
+        let PendingWrite { event, series: Some(key), .. } = pending else { return };
+        // The series may have been dropped meanwhile, and another one begun.
         let is_of = |series: &&mut Series| series.event.name() == event.name;
         let Some(series) = self.series.peek(key).filter(is_of) else { return };
-        series.is_busy = false;
-        if !is_taken {
-            series.event.take_back(event);
-            series.settle();
+        series.progress = Progress::Idle;
+        if !is_written {
+            series.event.restore(event);
+            series.compact();
             return;
         }
         series.written = event.count;
         series.written_at = now;
-        // What was added while it was on its way.
+        // Events that were added during the write.
         if self.is_closed && series.event.count() > series.written {
-            series.is_busy = true;
+            series.progress = Progress::Queued;
             self.queue.push_back(Entry::Series(key));
         } else if series.wants_write(self.repeats) {
             let source = series.source;
@@ -192,88 +205,90 @@ impl Outbox {
                 && self.enqueue(Entry::Series(key))
                 && let Some(series) = self.series.peek(key)
             {
-                series.is_busy = true;
+                series.progress = Progress::Queued;
             }
         }
     }
 
-    /// When [`look_after_series`](Self::look_after_series) has something to do.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        self.next_look
+    /// Time of the next [`check_series`](Self::check_series).
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        self.next_check
     }
 
-    /// Ends the series that nothing was added to for long, and has the others' counts written again.
-    pub(super) fn look_after_series(&mut self, now: Instant) {
+    /// Ends series without new events, and writes the growing counts of others.
+    pub(super) fn check_series(&mut self, now: Instant) {
         let mut next: Option<Instant> = None;
         for key in self.series.keys() {
             let has_room = self.has_room();
             let Some(series) = self.series.peek(key) else { continue };
             let is_ahead = series.is_ahead();
-            let mut look = series.last + FINISHED_AFTER;
-            if series.is_busy {
-                look = look.max(now + LOOKED_AT_AGAIN_AFTER);
+            let mut look = series.last + SERIES_TIMEOUT;
+            if series.is_busy() {
+                look = look.max(now + RECHECK_DELAY);
             } else if look <= now {
                 if !is_ahead || has_room {
                     if let Some(finished) = self.series.remove(key) {
-                        self.part_with(finished);
+                        self.queue_dropped(finished);
                     }
                     continue;
                 }
-                look = now + LOOKED_AT_AGAIN_AFTER;
+                look = now + RECHECK_DELAY;
             } else if is_ahead {
-                let mut refresh = series.written_at + REFRESHED_AFTER;
+                let mut refresh = series.written_at + REFRESH_INTERVAL;
                 if refresh <= now {
-                    series.is_busy = has_room;
-                    self.enqueue(Entry::Series(key));
-                    refresh = now + LOOKED_AT_AGAIN_AFTER;
+                    if has_room {
+                        series.progress = Progress::Queued;
+                        self.enqueue(Entry::Series(key));
+                    }
+                    refresh = now + RECHECK_DELAY;
                 }
                 look = look.min(refresh);
             } else if series.written > 0 {
-                // Something may be added to it until then.
-                look = look.min((series.written_at + REFRESHED_AFTER).max(now + LOOKED_AT_AGAIN_AFTER));
+                // Events may be added until then.
+                look = look.min((series.written_at + REFRESH_INTERVAL).max(now + RECHECK_DELAY));
             }
             next = Some(next.map_or(look, |next| next.min(look)));
         }
-        self.next_look = next;
+        self.next_check = next;
     }
 
-    /// Takes no more events, and has the last counts of all series written: no more than are remembered. Whether it was open.
+    /// Stops accepting events, and queues the last counts of all series. Returns whether it was open.
     pub(super) fn close(&mut self) -> bool {
         if mem::replace(&mut self.is_closed, true) {
             return false;
         }
         for key in self.series.keys() {
             let Some(series) = self.series.peek(key) else { continue };
-            if !series.is_busy && series.is_ahead() {
-                series.is_busy = true;
+            if !series.is_busy() && series.is_ahead() {
+                series.progress = Progress::Queued;
                 self.queue.push_back(Entry::Series(key));
             }
         }
         true
     }
 
-    /// Takes events again, after [`close`](Self::close).
+    /// Accepts events again after [`close`](Self::close).
     pub(super) fn open(&mut self) {
         self.is_closed = false;
     }
 
-    /// Gives up what waits, and what is on its way and will never be done. How much that was.
+    /// Drops all pending writes, including those in progress. Returns their number.
     pub(super) fn clear(&mut self) -> usize {
-        let left = self.queue.len() + mem::take(&mut self.on_their_way);
+        let left = self.queue.len() + mem::take(&mut self.in_progress);
         self.counters.add(Count::Dropped, left as u64);
         self.queue.clear();
         for key in self.series.keys() {
             if let Some(series) = self.series.peek(key) {
-                series.is_busy = false;
-                series.settle();
+                series.progress = Progress::Idle;
+                series.compact();
             }
         }
         left
     }
 
-    /// What a series that is forgotten has still to tell. One that waits in the queue goes with what it has.
-    fn part_with(&mut self, series: Series) {
-        if let Known::Untold(event) = series.event {
+    /// Queues the unwritten changes of a dropped series. A series in the queue keeps its content.
+    fn queue_dropped(&mut self, series: Series) {
+        if let SeriesEvent::Full(event) = series.event {
             self.enqueue_new(Entry::Loose { event, earlier: series.written > 0 });
         }
     }
@@ -300,75 +315,81 @@ impl Outbox {
 }
 
 impl Series {
-    /// One more event.
-    fn add(&mut self, event: EventRecord, repeats: Repeats, now: Instant) {
+    /// Adds an event.
+    fn add(&mut self, event: EventRecord, repeats: RepeatPolicy, now: Instant) {
         self.last = now;
         match &mut self.event {
-            Known::Untold(known) => {
+            SeriesEvent::Full(known) => {
                 known.count = known.count.saturating_add(1);
                 known.last = event.last;
-                if repeats == Repeats::Counted {
+                if repeats == RepeatPolicy::Counted {
                     known.note = event.note;
                 }
             }
-            Known::Told { name, first, count } => {
+            SeriesEvent::Compact { name, first, count } => {
                 let (name, first, count) = (mem::take(name).into(), *first, count.saturating_add(1));
-                self.event = Known::Untold(Box::new(EventRecord { name, first, count, ..event }));
+                self.event = SeriesEvent::Full(Box::new(EventRecord { name, first, count, ..event }));
             }
         }
     }
 
-    /// Whether it has something to tell that does not wait until it is looked after.
-    fn wants_write(&self, repeats: Repeats) -> bool {
+    /// Whether it is queued or being written.
+    fn is_busy(&self) -> bool {
+        self.progress != Progress::Idle
+    }
+
+    /// Whether it has changes to write now, not with the next check.
+    fn wants_write(&self, repeats: RepeatPolicy) -> bool {
         let is_news = self.event.count() > self.written;
         match repeats {
-            Repeats::Each | Repeats::Counted => is_news,
-            Repeats::Series => is_news && self.written < 2,
+            RepeatPolicy::Each | RepeatPolicy::Counted => is_news,
+            RepeatPolicy::Series => is_news && self.written < 2,
         }
     }
 
-    /// Whether it was seen more often than the sink knows, of what the sink has.
+    /// Whether the written count is outdated.
     fn is_ahead(&self) -> bool {
         self.written > 0 && self.event.count() > self.written
     }
 
-    /// Lets go of what nobody will ask for.
-    fn settle(&mut self) {
-        if !self.is_busy && !self.is_ahead() {
-            self.event.tell();
+    /// Frees the other fields if there is nothing to write.
+    fn compact(&mut self) {
+        if !self.is_busy() && !self.is_ahead() {
+            self.event.take_full();
         }
     }
 }
 
-impl Known {
+impl SeriesEvent {
     fn name(&self) -> &str {
         match self {
-            Self::Told { name, .. } => name,
-            Self::Untold(event) => &event.name,
+            Self::Compact { name, .. } => name,
+            Self::Full(event) => &event.name,
         }
     }
 
     fn count(&self) -> u32 {
         match self {
-            Self::Told { count, .. } => *count,
-            Self::Untold(event) => event.count,
+            Self::Compact { count, .. } => *count,
+            Self::Full(event) => event.count,
         }
     }
 
-    /// What there is to tell, which is told from now on.
-    fn tell(&mut self) -> Option<Box<EventRecord>> {
-        let Self::Untold(event) = self else { return None };
-        let told = Self::Told { name: event.name.as_str().into(), first: event.first, count: event.count };
-        match mem::replace(self, told) {
-            Self::Untold(event) => Some(event),
-            Self::Told { .. } => None,
+    /// Takes the whole event, to write it.
+    fn take_full(&mut self) -> Option<Box<EventRecord>> {
+        let Self::Full(event) = self else { return None };
+        let compact =
+            Self::Compact { name: event.name.as_str().into(), first: event.first, count: event.count };
+        match mem::replace(self, compact) {
+            Self::Full(event) => Some(event),
+            Self::Compact { .. } => None,
         }
     }
 
-    /// What was not told after all, unless there is newer.
-    fn take_back(&mut self, event: Box<EventRecord>) {
-        if let Self::Told { .. } = self {
-            *self = Self::Untold(event);
+    /// Restores an event that was not written, unless there is a newer one.
+    fn restore(&mut self, event: Box<EventRecord>) {
+        if let Self::Compact { .. } = self {
+            *self = Self::Full(event);
         }
     }
 }

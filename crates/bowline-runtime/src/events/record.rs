@@ -1,4 +1,4 @@
-//! One event as sinks see it, in neither of the two forms that the API has for it, and how it becomes each of them.
+//! One event, independent of its API version, and its conversions to both versions.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -11,21 +11,21 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectMeta;
 
-/// The API refuses longer ones.
-pub(super) const LONGEST_WORD: usize = 128;
-pub(super) const LONGEST_NOTE: usize = 1024;
+/// Limits of the API, in bytes.
+pub(super) const MAX_WORD: usize = 128;
+pub(super) const MAX_NOTE: usize = 1024;
 
-/// Whether people should worry.
+/// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
-    /// All is well.
+    /// A normal operation.
     Normal,
-    /// Something is wrong, or is about to be.
+    /// A problem, present or expected.
     Warning,
 }
 
 impl EventType {
-    /// As the API has it.
+    /// The value in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -41,40 +41,40 @@ impl fmt::Display for EventType {
     }
 }
 
-/// An event, with how often and when it was seen.
+/// An event, with its count and times.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EventRecord {
-    /// Its name in the API: that of the object and a number that no other event of this process has.
+    /// Name in the API: the object's name and a number that is unique in this process.
     pub name: String,
-    /// That of the object; `default` for an object without one.
+    /// Namespace of the object; `default` for an object without one.
     pub namespace: String,
-    /// Whether people should worry.
+    /// Type of the event.
     pub event_type: EventType,
-    /// Why, in one word for machines.
+    /// Reason, one word for machines.
     pub reason: String,
-    /// What was done, or failed, in one word for machines.
+    /// Action, one word for machines.
     pub action: String,
-    /// What happened, for people.
+    /// Note for people.
     pub note: String,
-    /// The object that it is about.
+    /// The object of the event.
     pub regarding: ObjectReference,
-    /// Another object that has to do with it.
+    /// A related object.
     pub related: Option<ObjectReference>,
-    /// The component that tells it.
+    /// The reporting component.
     pub controller: String,
-    /// Which one of its instances.
+    /// The instance of the component.
     pub instance: String,
-    /// When it was first seen.
+    /// Time of the first occurrence.
     pub first: SystemTime,
-    /// When it was last seen.
+    /// Time of the last occurrence.
     pub last: SystemTime,
-    /// How often it was seen.
+    /// Number of occurrences.
     pub count: u32,
 }
 
 impl EventRecord {
-    /// As events.k8s.io/v1 has it: seen once, or a series.
+    /// The event in events.k8s.io/v1: a single event or a series.
     #[must_use]
     pub fn to_events_v1(&self) -> Event {
         Event {
@@ -93,7 +93,7 @@ impl EventRecord {
         }
     }
 
-    /// As the core group has it: with a count, and when it was seen first and last.
+    /// The event in the core group's v1: with a count and times.
     #[must_use]
     pub fn to_core_v1(&self) -> CoreEvent {
         CoreEvent {
@@ -130,7 +130,7 @@ impl EventRecord {
     }
 }
 
-/// `object.number`, as Kubernetes names events; a random name if that is none that an event may have.
+/// `object.number`, as Kubernetes names events; a random name if that is not valid.
 pub(super) fn event_name(object: &str, number: &str, rng: &Rng) -> String {
     let name = format!("{object}.{number}");
     if name_is_dns_subdomain(&name, false).is_empty() {
@@ -139,7 +139,7 @@ pub(super) fn event_name(object: &str, number: &str, rng: &Rng) -> String {
     format!("{:016x}{:016x}", rng.next_u64(), rng.next_u64())
 }
 
-/// A text of at most `limit` bytes: the API refuses longer ones.
+/// Truncates a text to `limit` bytes.
 pub(super) fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         const ELLIPSIS: &str = "…";

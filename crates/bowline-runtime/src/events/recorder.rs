@@ -1,4 +1,4 @@
-//! What a controller holds to tell people something.
+//! Records events for a component.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bowline_machinery::validate_qualified_name;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::record::{LONGEST_NOTE, LONGEST_WORD, cut};
+use super::record::{MAX_NOTE, MAX_WORD, cut};
 use super::{Broadcaster, EventRecord, EventType, ToReference};
 use crate::AsObject;
 
-/// Tells people about objects, through `Event`s. A clone is the same recorder.
+/// Records events about objects. A clone is the same recorder.
 ///
-/// It never waits and never fails: what cannot be written is logged and counted by the [`Broadcaster`].
+/// It never waits and never fails: events that cannot be written are logged and counted by the [`Broadcaster`].
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -32,9 +32,9 @@ pub struct Recorder {
     instance: Arc<str>,
 }
 
-/// What an event says.
+/// Content of an event.
 #[derive(Clone, Debug, PartialEq)]
-#[must_use = "an event is told by a recorder"]
+#[must_use = "an event does nothing until it is recorded"]
 pub struct NewEvent {
     event_type: EventType,
     reason: String,
@@ -44,28 +44,28 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// An event. `reason` is one word for machines, in `UpperCamelCase`; `note` is for people.
+    /// Creates an event. `reason` is one word for machines, in `UpperCamelCase`; `note` is for people.
     pub fn new(event_type: EventType, reason: impl Into<String>, note: impl Into<String>) -> Self {
         Self { event_type, reason: reason.into(), note: note.into(), action: None, related: None }
     }
 
-    /// An event that says that all is well.
+    /// Creates an event of type `Normal`.
     pub fn normal(reason: impl Into<String>, note: impl Into<String>) -> Self {
         Self::new(EventType::Normal, reason, note)
     }
 
-    /// An event that says that something is wrong.
+    /// Creates an event of type `Warning`.
     pub fn warning(reason: impl Into<String>, note: impl Into<String>) -> Self {
         Self::new(EventType::Warning, reason, note)
     }
 
-    /// What was done, or failed, in one word for machines. Default: the reason, since the API wants one.
+    /// Action, in one word for machines. Default: the reason, since the API requires one.
     pub fn action(mut self, action: impl Into<String>) -> Self {
         self.action = Some(action.into());
         self
     }
 
-    /// Another object that has to do with it. Default: none.
+    /// A related object. Default: none.
     pub fn related<K: ToReference>(mut self, object: &impl AsObject<K>) -> Self {
         self.related = Some(object.as_object().to_reference());
         self
@@ -75,18 +75,18 @@ impl NewEvent {
 impl Recorder {
     pub(super) fn new(broadcaster: Broadcaster, component: &str, host: &str) -> Self {
         let controller = qualified(component);
-        let instance = cut(format!("{controller}-{host}"), LONGEST_WORD);
+        let instance = cut(format!("{controller}-{host}"), MAX_WORD);
         Self { broadcaster, controller: controller.into(), instance: instance.into() }
     }
 
-    /// Which instance of the component it is. Default: the component and the name of the machine.
+    /// The instance of the component. Default: the component and the host name.
     #[must_use]
     pub fn instance(mut self, instance: impl Into<String>) -> Self {
-        self.instance = cut(instance.into(), LONGEST_WORD).into();
+        self.instance = cut(instance.into(), MAX_WORD).into();
         self
     }
 
-    /// Tells something about an object.
+    /// Records an event about an object.
     ///
     /// `reason` is one word for machines, in `UpperCamelCase`; `note` is for people.
     pub fn event<K: ToReference>(
@@ -99,19 +99,19 @@ impl Recorder {
         self.record(object, NewEvent::new(event_type, reason, note));
     }
 
-    /// Tells something about an object, with everything that can be said.
+    /// Records an event about an object, with all options.
     pub fn record<K: ToReference>(&self, object: &impl AsObject<K>, event: NewEvent) {
         self.record_about(object.as_object().to_reference(), event);
     }
 
-    /// Tells something about what a reference refers to: an object that is not at hand, or a part of one.
+    /// Records an event about a reference: an object that is not loaded, or a part of one.
     ///
-    /// Texts that are longer than the API allows (128 bytes for reason and action, 1024 for the note) are cut.
+    /// Texts over the API's limits (128 bytes for reason and action, 1024 for the note) are truncated.
     pub fn record_about(&self, regarding: ObjectReference, event: NewEvent) {
-        let time = self.broadcaster.clock().wall();
-        let reason = cut(event.reason, LONGEST_WORD);
+        let time = self.broadcaster.clock().system_time();
+        let reason = cut(event.reason, MAX_WORD);
         self.broadcaster.record(EventRecord {
-            // Most events are more of the same, and need none.
+            // Most events are repetitions and need no name.
             name: String::new(),
             namespace: regarding
                 .namespace
@@ -119,9 +119,9 @@ impl Recorder {
                 .filter(|it| !it.is_empty())
                 .unwrap_or_else(|| "default".to_owned()),
             event_type: event.event_type,
-            action: event.action.map_or_else(|| reason.clone(), |action| cut(action, LONGEST_WORD)),
+            action: event.action.map_or_else(|| reason.clone(), |action| cut(action, MAX_WORD)),
             reason,
-            note: cut(event.note, LONGEST_NOTE),
+            note: cut(event.note, MAX_NOTE),
             regarding,
             related: event.related,
             controller: self.controller.to_string(),
@@ -142,7 +142,7 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// A name that the API takes for a component.
+/// Converts a component to a name that is valid in the API.
 fn qualified(component: &str) -> String {
     if validate_qualified_name(component).is_empty() {
         return component.to_owned();

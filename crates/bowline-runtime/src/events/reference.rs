@@ -1,16 +1,16 @@
-//! From an object to a reference to it.
+//! References to objects.
 
 use bowline_cache::Packed;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta, TypeMeta};
 
-/// What an event can be about: every object that knows its kind.
+/// Objects that an event can be about: all that know their kind.
 ///
-/// That is every typed object and its metadata by itself, and a dynamic object or the metadata of one, whose `types` are
-/// set: those that come from the API server or from a cache. A packed object knows its kind, too.
+/// These are typed objects and their metadata, dynamic objects and their metadata with `types` (as from an API server
+/// or a cache), and packed objects.
 pub trait ToReference: Resource {
-    /// Kind, namespace, name, uid and resource version, as far as the object has them.
+    /// Kind, namespace, name, uid and resource version, if present.
     fn to_reference(&self) -> ObjectReference;
 }
 
@@ -20,7 +20,7 @@ impl<K: Resource<DynamicType: Refer<K>>> ToReference for K {
     }
 }
 
-/// What knows the kind of a `K`: its type, or it does itself. A trait of the dynamic type, since that tells the two apart.
+/// Creates references for a `K`. Implemented for the dynamic type, which distinguishes typed and dynamic objects.
 pub trait Refer<K> {
     /// A reference to the object.
     fn refer(object: &K) -> ObjectReference;

@@ -1,4 +1,4 @@
-//! The finalizers of a controller: put on while an object lives, run in order when it goes.
+//! Several finalizers of a controller: added while an object lives, run in order when it is deleted.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,16 +10,16 @@ use bowline_machinery::validate_qualified_name;
 use super::{FinalizerError, add, contains, detach, write};
 use crate::{BoxError, Client, Object};
 
-/// What a finalizer does.
+/// The work of a finalizer.
 pub type FinalizerFuture<'a> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'a>>;
 
-/// What has to be done before an object may go. Closures are finalizers:
+/// Work that has to be done before an object may be deleted. Closures are finalizers:
 /// `|client: Client, foo: Arc<Foo>| async move { … }`.
 pub trait Finalizer<K>: Send + Sync + 'static {
-    /// Cleans up. It may be called again after it succeeded, if that could not be written.
+    /// Cleans up. It may be called again after a success, if the finalizer could not be removed.
     ///
     /// # Errors
-    /// The object stays, and this is called again when it is next reconciled.
+    /// Any error: the object stays, and the finalizer is called again in the next reconcile.
     fn finalize<'a>(&'a self, client: &'a Client, object: &'a Arc<K>) -> FinalizerFuture<'a>;
 }
 
@@ -36,7 +36,8 @@ where
     }
 }
 
-/// The finalizers of a controller, in the order in which they were registered.
+/// Several finalizers of a controller, run in the order of their registration. For one finalizer, use
+/// [`with_cleanup`](super::with_cleanup).
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -49,7 +50,7 @@ where
 ///     let finalizers = Finalizers::new()
 ///         .register("example.com/account", |_, map: Arc<ConfigMap>| async move { close(&map) })?;
 ///     let Finalized::Alive(map) = finalizers.run(client, &map).await? else { return Ok(()) };
-///     // … what is to be done for an object that lives.
+///     // … the reconcile of an object that lives.
 ///     # drop(map);
 ///     Ok(())
 /// }
@@ -63,15 +64,15 @@ pub struct Finalizers<K> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFinalizer {
-    /// The API server would refuse it.
+    /// The API server would refuse the key.
     #[error("finalizer {key:?} must be `domain/name`, such as `example.com/account`: {problem}")]
     Key {
         /// The finalizer.
         key: String,
-        /// What is wrong.
+        /// The violated rule.
         problem: String,
     },
-    /// There is one of this name.
+    /// The key is registered already.
     #[error("finalizer {key} is registered already")]
     Registered {
         /// The finalizer.
@@ -79,35 +80,29 @@ pub enum InvalidFinalizer {
     },
 }
 
-/// What became of an object.
+/// The state of an object after its finalizers ran.
 #[derive(Clone, Debug)]
 pub enum Finalized<K> {
-    /// It lives, and has all finalizers: here it is as the server has it.
+    /// The object is not being deleted, and has all finalizers. It is the object as the server has it.
     Alive(Arc<K>),
-    /// It is being deleted, and nothing is left to be done for it here. Others may still have to.
+    /// The object is being deleted, and has none of these finalizers any more. It may have those of others.
     Done,
 }
 
 impl<K: Object> Finalizers<K> {
-    /// None.
+    /// No finalizers.
     #[must_use]
     pub fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
-    /// One more, which is run after those before it. The key is what stands in `metadata.finalizers`: it must be the same in
-    /// every version of the operator, or objects never go.
+    /// Adds a finalizer, which runs after those before it. The key is the entry in `metadata.finalizers`. It must stay the same
+    /// in every version of the operator, or objects are never deleted.
     ///
     /// # Errors
-    /// When the key is none that the API server takes without a warning, or is registered already.
+    /// When the API server would refuse the key or warn about it, or the key is registered already.
     pub fn register(mut self, key: &str, finalizer: impl Finalizer<K>) -> Result<Self, InvalidFinalizer> {
-        let mut problems = validate_qualified_name(key);
-        if problems.is_empty() && !key.contains('/') {
-            problems.push("it has no domain".to_owned());
-        }
-        if let Some(problem) = problems.into_iter().next() {
-            return Err(InvalidFinalizer::Key { key: key.to_owned(), problem });
-        }
+        validate(key)?;
         if self.entries.iter().any(|(known, _)| &**known == key) {
             return Err(InvalidFinalizer::Registered { key: key.to_owned() });
         }
@@ -115,17 +110,17 @@ impl<K: Object> Finalizers<K> {
         Ok(self)
     }
 
-    /// Does for an object what is due.
+    /// Adds or runs the finalizers of an object.
     ///
-    /// - One that **lives** gets the finalizers that it has not, in one write, before anything else is done for it: what is made for an
-    ///   object without them may be left behind.
-    /// - One that is **being deleted** has those run that it still has, in order, each taken off before the next is run. The
-    ///   first that fails ends it: a later one may need what an earlier one cleans up. Those that are not registered here are
-    ///   not touched.
+    /// - An object that **lives** gets the finalizers that it lacks, in one write, before anything else is done for it: external
+    ///   state of an object without them may be left behind.
+    /// - For an object that is **being deleted**, the finalizers that it still has run in order. Each is removed before the next
+    ///   one runs. The first failure ends the run: a later finalizer may need the state that an earlier one cleans up.
+    ///   Finalizers that are not registered here are not touched.
     ///
     /// # Errors
-    /// When a finalizer fails ([`FinalizerError::Failed`] names it; a [`terminal`](crate::terminal) error in it is found), or
-    /// the object's finalizers cannot be written.
+    /// When a finalizer fails ([`FinalizerError::Failed`] names it and keeps the error), or the object's finalizers cannot be
+    /// written.
     pub async fn run(&self, client: &Client, object: &Arc<K>) -> Result<Finalized<K>, FinalizerError> {
         let mut object = Arc::clone(object);
         if object.meta().deletion_timestamp.is_none() {
@@ -148,17 +143,29 @@ impl<K: Object> Finalizers<K> {
         Ok(Finalized::Done)
     }
 
-    /// Puts on what is missing, in one write.
+    /// Adds the missing finalizers in one write.
     async fn attach(&self, client: &Client, object: Arc<K>) -> Result<Arc<K>, FinalizerError> {
         let keys = || self.entries.iter().map(|(key, _)| &**key);
         let missing: Vec<_> = keys().filter(|key| !contains(&object, key)).collect();
         if missing.is_empty() {
             return Ok(object);
         }
-        // All are looked at again after a conflict: another may have taken one off.
+        // After a conflict all keys are checked again: another client may have removed one.
         let change = |object: &mut K| keys().filter(|key| add(object, key)).count() > 0;
         let changed = write(client, &object, &missing.join(", "), change).await?;
         Ok(changed.unwrap_or(object))
+    }
+}
+
+/// Checks a key: the API server refuses it, or warns about a key without a domain.
+pub(super) fn validate(key: &str) -> Result<(), InvalidFinalizer> {
+    let mut problems = validate_qualified_name(key);
+    if problems.is_empty() && !key.contains('/') {
+        problems.push("it has no domain".to_owned());
+    }
+    match problems.into_iter().next() {
+        Some(problem) => Err(InvalidFinalizer::Key { key: key.to_owned(), problem }),
+        None => Ok(()),
     }
 }
 

@@ -6,7 +6,7 @@ use kube::Resource;
 use kube::core::{ApiResource, NamespaceResourceScope};
 
 use super::{Handler, Requests};
-use crate::{Change, Request};
+use crate::{Change, HasMetadata, Request};
 
 /// Reconciles the owners of an object that are of one kind; from [`owner`].
 #[derive(Clone, Debug)]
@@ -17,10 +17,10 @@ pub struct OwnerHandler {
     any: bool,
 }
 
-/// Reconciles the object's controller, if that is an `O`: the owner of the one owner reference that says `controller: true`.
+/// Reconciles the object's controller, if that is an `O`: the owner whose reference has `controller: true`.
 ///
-/// Owners are matched by group and kind, whatever their version. After an update the old owners are reconciled as well as
-/// the new ones, so that who lost an object notices.
+/// Owners are matched by group and kind, and in any version. After an update the previous owners are reconciled as well as the
+/// present ones, so that an owner that lost an object notices.
 #[must_use]
 pub fn owner<O: Resource<DynamicType = (), Scope: 'static>>() -> OwnerHandler {
     let is_namespaced =
@@ -28,7 +28,7 @@ pub fn owner<O: Resource<DynamicType = (), Scope: 'static>>() -> OwnerHandler {
     OwnerHandler::new(&ApiResource::erase::<O>(&()), is_namespaced)
 }
 
-/// The same as [`owner`], for a kind that may be known only at run time.
+/// As [`owner`], for a kind that may be known only at run time.
 #[must_use]
 pub fn owner_of<O>(kind: &Kind<O>) -> OwnerHandler {
     OwnerHandler::new(kind.resource(), kind.is_namespaced())
@@ -40,7 +40,7 @@ impl OwnerHandler {
         Self { group, kind, is_namespaced, any: false }
     }
 
-    /// All owners of that kind, not only the controller.
+    /// Reconciles all owners of that kind. Default: only the controller.
     #[must_use]
     pub fn any(mut self) -> Self {
         self.any = true;
@@ -55,12 +55,14 @@ impl OwnerHandler {
     fn add_owners(&self, meta: &ObjectMeta, requests: &mut Requests<'_>) {
         let namespace = if self.is_namespaced { meta.namespace.as_deref() } else { None };
         for reference in meta.owner_references.iter().flatten().filter(|reference| self.owns(reference)) {
-            requests.add(Request::new(namespace.unwrap_or_default(), &reference.name));
+            let owner = Request::new(namespace.unwrap_or_default(), &reference.name);
+            // Owner references do not leave their cluster.
+            requests.add(owner.in_cluster(requests.cluster().cloned()));
         }
     }
 }
 
-impl<K> Handler<K> for OwnerHandler {
+impl<K: HasMetadata> Handler<K> for OwnerHandler {
     fn handle(&self, change: &Change<'_, K>, requests: &mut Requests<'_>) {
         for meta in [change.old_meta(), change.new_meta()].into_iter().flatten() {
             self.add_owners(meta, requests);

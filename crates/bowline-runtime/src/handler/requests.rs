@@ -1,49 +1,74 @@
-//! Where handlers put what is to be reconciled.
+//! The requests of a change, from a handler to the queue.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_cache::ObjectKey;
-use bowline_workqueue::Add;
+use bowline_workqueue::AddOptions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::controller::Pending;
-use crate::trigger::{Origin, Trigger};
-use crate::{Cause, Request};
+use crate::controller::QueuePayload;
+use crate::source::Clusters;
+use crate::trigger::{Trigger, TriggerSource};
+use crate::{Cause, ClusterName, Request};
 
-/// Among so few a request that is there already is looked for; among more, the queue does it.
+/// Maximum requests of one change that are checked for duplicates; beyond it, the queue merges duplicates.
 const LOOKED_THROUGH: usize = 16;
 
-/// What is to be reconciled because of one change. A request that is added twice counts once.
+/// The requests of one change for the controller's queue. A request that is added twice counts once.
+///
+/// The queue gets them when the handler has returned. A request that is already queued is merged with the new one: it
+/// has the earlier time and the higher priority of both. An object that is being reconciled is reconciled again
+/// afterwards.
 pub struct Requests<'a> {
     batch: &'a mut Batch,
-    /// Where those of this change begin.
+    /// Index of the first request of this change.
     start: usize,
-    origin: &'a Arc<Origin>,
+    origin: &'a Arc<TriggerSource>,
+    clusters: &'a Clusters,
     cause: Cause,
     priority: Option<i32>,
-    meta: &'a ObjectMeta,
-    /// The key of the object that changed, once somebody needs it.
+    /// The metadata of the object that changed; `None` for a payload.
+    meta: Option<&'a ObjectMeta>,
+    /// The key of the object that changed, computed on first use.
     object: Option<Arc<ObjectKey>>,
 }
 
-/// Requests on their way to the queue.
-pub(crate) type Batch = Vec<Wanted>;
+/// Requests for the queue.
+pub(crate) type Batch = Vec<QueuedRequest>;
 
-/// One request on its way to the queue.
-pub(crate) struct Wanted {
+/// One request for the queue.
+pub(crate) struct QueuedRequest {
     request: Request,
     trigger: Trigger,
     priority: Option<i32>,
+    time: AddTime,
 }
 
-impl Wanted {
+/// Earliest time of a reconcile.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AddTime {
+    Now,
+    After(Duration),
+    RateLimited,
+}
+
+impl QueuedRequest {
     pub(crate) fn new(request: Request, trigger: Trigger) -> Self {
-        Self { request, trigger, priority: None }
+        Self { request, trigger, priority: None, time: AddTime::Now }
     }
 
-    pub(crate) fn into_addition(self) -> (Request, Add<Pending>) {
-        let add = Add::new(Pending::new(self.trigger));
+    pub(crate) fn into_addition(self) -> (Request, AddOptions<QueuePayload>) {
+        let mut payload = QueuePayload::new(self.trigger);
+        // So that the limiter forgets the request when a reconcile succeeds.
+        payload.is_limited = self.time == AddTime::RateLimited;
+        let add = AddOptions::new(payload);
+        let add = match self.time {
+            AddTime::Now => add,
+            AddTime::After(delay) => add.after(delay),
+            AddTime::RateLimited => add.rate_limited(),
+        };
         let add = match self.priority {
             Some(priority) => add.priority(priority),
             None => add,
@@ -55,44 +80,99 @@ impl Wanted {
 impl<'a> Requests<'a> {
     pub(crate) fn new(
         batch: &'a mut Batch,
-        origin: &'a Arc<Origin>,
+        origin: &'a Arc<TriggerSource>,
+        clusters: &'a Clusters,
         cause: Cause,
         priority: Option<i32>,
-        meta: &'a ObjectMeta,
+        meta: Option<&'a ObjectMeta>,
     ) -> Self {
         let start = batch.len();
-        Self { batch, start, origin, cause, priority, meta, object: None }
+        Self { batch, start, origin, clusters, cause, priority, meta, object: None }
     }
 
-    /// Reconciles an object because of this change. What was there when the watch began, and what is only shown once
-    /// more, waits behind what really happened (its priority is -100).
+    /// The name of the cluster of the changed object. None for the controller's own cluster. For handlers of watches of
+    /// [other clusters](crate::source::KindSource::in_cluster) that make requests for objects there:
+    /// `Request::new(namespace, name).in_cluster(requests.cluster().cloned())`.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&ClusterName> {
+        self.clusters.source.as_ref()
+    }
+
+    /// Reconciles an object because of this change, as soon as a worker is free.
+    ///
+    /// Requests because of objects that existed when the watch began, and because of a resync, have priority -100
+    /// ([`LOW_PRIORITY`](crate::LOW_PRIORITY)); all others have 0.
     pub fn add(&mut self, request: Request) {
-        let object = self.object.get_or_insert_with(|| Arc::new(key(self.meta))).clone();
-        let trigger = Trigger::other(self.origin.clone(), self.cause, object);
-        self.push(request, trigger, self.priority);
+        self.add_at(request, AddTime::Now);
     }
 
-    /// The same, with a priority of its own: higher ones come first.
+    /// Like [`add`](Self::add), with its own priority: requests with higher ones are reconciled first.
     pub fn add_with_priority(&mut self, request: Request, priority: i32) {
         let usual = self.priority.replace(priority);
         self.add(request);
         self.priority = usual;
     }
 
-    /// Reconciles the object that changed.
-    pub(super) fn add_object(&mut self) {
-        let trigger = Trigger::own(self.origin.clone(), self.cause);
-        self.push(key(self.meta).into(), trigger, self.priority);
+    /// Like [`add`](Self::add), after a delay. An earlier request for the same object replaces the delayed one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use bowline_runtime::handler::Requests;
+    /// use bowline_runtime::{Change, Request};
+    /// use k8s_openapi::api::core::v1::Pod;
+    ///
+    /// // A deleted pod is replaced within seconds: until then there is nothing to do.
+    /// let handler = |change: &Change<'_, Pod>, requests: &mut Requests<'_>| {
+    ///     let game = Request::new("games", "chess");
+    ///     match change.new() {
+    ///         Some(_) => requests.add(game),
+    ///         None => requests.add_after(game, Duration::from_secs(5)),
+    ///     }
+    /// };
+    /// # fn check(_: impl bowline_runtime::handler::Handler<Pod>) {}
+    /// # check(handler);
+    /// ```
+    pub fn add_after(&mut self, request: Request, delay: Duration) {
+        self.add_at(request, AddTime::After(delay));
     }
 
-    fn push(&mut self, request: Request, trigger: Trigger, priority: Option<i32>) {
+    /// Like [`add`](Self::add), after the delay of the controller's [rate limiter](crate::ControllerBuilder::limiter): with the
+    /// default one, the delay of an object doubles with each such addition and with each failure, until a reconcile of it
+    /// succeeds.
+    pub fn add_rate_limited(&mut self, request: Request) {
+        self.add_at(request, AddTime::RateLimited);
+    }
+
+    /// Reconciles the object that changed.
+    pub(super) fn add_object(&mut self, meta: &ObjectMeta) {
+        let trigger = Trigger::own(self.origin.clone(), self.cause);
+        let request = Request::from(key(meta)).in_cluster(self.clusters.source.clone());
+        self.push(QueuedRequest { request, trigger, priority: self.priority, time: AddTime::Now });
+    }
+
+    fn add_at(&mut self, request: Request, time: AddTime) {
+        let (origin, cause) = (self.origin.clone(), self.cause);
+        let trigger = match self.meta {
+            Some(meta) => {
+                let object = self.object.get_or_insert_with(|| Arc::new(key(meta)));
+                Trigger::other(origin, cause, object.clone())
+            }
+            // A payload has no name: the trigger names only the source.
+            None => Trigger::own(origin, cause),
+        };
+        let request = request.seen_from(self.clusters.home.as_ref());
+        self.push(QueuedRequest { request, trigger, priority: self.priority, time });
+    }
+
+    fn push(&mut self, new: QueuedRequest) {
         let added = &self.batch[self.start..];
-        if added.len() <= LOOKED_THROUGH
-            && added.iter().any(|other| other.request == request && other.priority == priority)
-        {
+        let is_same = |other: &QueuedRequest| {
+            other.request == new.request && other.priority == new.priority && other.time == new.time
+        };
+        if added.len() <= LOOKED_THROUGH && added.iter().any(is_same) {
             return;
         }
-        self.batch.push(Wanted { request, trigger, priority });
+        self.batch.push(new);
     }
 }
 
@@ -102,6 +182,6 @@ fn key(meta: &ObjectMeta) -> ObjectKey {
 
 impl fmt::Debug for Requests<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.batch[self.start..].iter().map(|wanted| &wanted.request)).finish()
+        f.debug_list().entries(self.batch[self.start..].iter().map(|queued| &queued.request)).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! What an API server says that it has, kept, and asked for again when something is not there.
+//! A mapper with a cache of the API server's discovery documents.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -14,38 +14,36 @@ use kube::core::discovery::v2::APIGroupDiscoveryList;
 use super::{MapperError, MapperFuture, RestMapper, RestMapping};
 use crate::BoxError;
 
-/// The server is asked again after this long at the earliest.
+/// Minimum interval between two discoveries.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A mapper that asks an API server which kinds it has, and keeps the answer.
+/// A mapper that reads the kinds of an API server by discovery, and caches them.
 ///
-/// It asks when something is looked for that it does not know: so that a kind that was installed later is found. However
-/// many look for what is not there, it asks no more than once in an [interval](Self::interval): who comes in between waits
-/// for the next time, together with the others. What was found once is not asked for again; a kind that was removed since
-/// stays known.
+/// It runs discovery when a kind is not in the cache, so it finds kinds that are installed later. It does so at most
+/// once per [interval](Self::interval), for any number of unknown kinds: calls in between wait for the next discovery
+/// and share it. A known kind is not requested again, and stays known after its removal.
 ///
-/// One question is two requests to a server that knows aggregated discovery, and one for each version of each group
-/// otherwise.
+/// A discovery takes two requests to a server with aggregated discovery, otherwise one per version of each group.
 pub struct DiscoveryMapper {
     kube: kube::Client,
     clock: Clock,
     interval: Duration,
     known: RwLock<Arc<[RestMapping]>>,
-    /// Held while it is asked.
+    /// Locked during a discovery.
     asked: tokio::sync::Mutex<Asked>,
 }
 
-/// What became of the last question.
+/// The last discovery.
 #[derive(Default)]
 struct Asked {
-    /// When one began, whether or not it came to an end.
+    /// Start of the last discovery, complete or not.
     began: Option<Instant>,
-    /// When the one began that was answered last, or failed, and how it failed.
+    /// Start of the last completed discovery, and its error if it failed.
     ended: Option<(Instant, Option<Arc<dyn StdError + Send + Sync>>)>,
 }
 
 impl DiscoveryMapper {
-    /// A mapper that has asked nothing yet.
+    /// A mapper with an empty cache.
     #[must_use]
     pub fn new(kube: kube::Client, clock: Clock) -> Self {
         Self {
@@ -57,21 +55,21 @@ impl DiscoveryMapper {
         }
     }
 
-    /// The server is asked again after this long at the earliest: 1 s, by default.
+    /// Minimum interval between two discoveries. Default: 1 s.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// What is looked for, in what is known or in what the server says now.
+    /// Searches the cache, and if necessary a new discovery.
     async fn find<T>(&self, look: impl Fn(&[RestMapping]) -> Option<T>) -> Result<Option<T>, MapperError> {
         let since = self.clock.now();
         if let Some(found) = look(&self.known()) {
             return Ok(Some(found));
         }
         let mut asked = self.asked.lock().await;
-        // Somebody may have asked since, while this one waited.
+        // Another call may have completed a discovery while this one waited.
         if asked.ended.as_ref().is_none_or(|(began, _)| *began < since) {
             if let Some(began) = asked.began {
                 self.clock.sleep_until(began + self.interval).await;
@@ -79,8 +77,8 @@ impl DiscoveryMapper {
             let now = self.clock.now();
             asked.began = Some(now);
             let problem = match self.ask().await {
-                Ok(told) => {
-                    self.learn(told);
+                Ok(discovered) => {
+                    self.learn(discovered);
                     None
                 }
                 Err(error) => Some(Arc::from(error)),
@@ -95,10 +93,10 @@ impl DiscoveryMapper {
         }
     }
 
-    /// Adds what the server said to what is known. What it did not say stays: its server may be away.
-    fn learn(&self, mut told: Vec<RestMapping>) {
+    /// Adds discovered mappings to the cache. Others stay: the server of their group may be unavailable.
+    fn learn(&self, mut discovered: Vec<RestMapping>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let is_told: BTreeSet<_> = told
+        let replaced: BTreeSet<_> = discovered
             .iter()
             .flat_map(|RestMapping { resource, .. }| {
                 [&resource.kind, &resource.plural].map(|name| (resource.api_version.clone(), name.clone()))
@@ -108,10 +106,10 @@ impl DiscoveryMapper {
             let resource = &mapping.resource;
             [&resource.kind, &resource.plural]
                 .into_iter()
-                .all(|name| !is_told.contains(&(resource.api_version.clone(), name.clone())))
+                .all(|name| !replaced.contains(&(resource.api_version.clone(), name.clone())))
         };
-        told.extend(known.iter().filter(stays).cloned());
-        *known = told.into();
+        discovered.extend(known.iter().filter(stays).cloned());
+        *known = discovered.into();
     }
 
     fn known(&self) -> Arc<[RestMapping]> {
@@ -123,7 +121,7 @@ impl DiscoveryMapper {
             self.kube.list_core_api_versions_aggregated().await?,
             self.kube.list_api_groups_aggregated().await?,
         );
-        // One that does not know the question answers with something else.
+        // A server without aggregated discovery responds with another document.
         if core.items.is_empty() && groups.items.is_empty() {
             return self.ask_one_by_one().await;
         }
@@ -141,16 +139,16 @@ impl DiscoveryMapper {
         }
         for group in self.kube.list_api_groups().await?.groups {
             let mut versions = group.versions;
-            // What the server prefers comes first.
+            // The preferred version comes first.
             if let Some(preferred) = &group.preferred_version {
                 versions.sort_by_key(|version| version.version != preferred.version);
             }
             for version in versions {
                 match self.kube.list_api_group_resources(&version.group_version).await {
                     Ok(list) => read_list(&group.name, &version.version, list.resources, &mut known),
-                    // A server behind this one may be away, which is no reason not to know the others.
+                    // An aggregated API server may be unavailable; the other groups are still valid.
                     Err(error) => {
-                        tracing::warn!(version = version.group_version, %error, "a group cannot be discovered");
+                        tracing::warn!(version = version.group_version, %error, "cannot discover an API group");
                     }
                 }
             }
@@ -181,7 +179,7 @@ fn read_list(
     resources: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource>,
     known: &mut Vec<RestMapping>,
 ) {
-    // A slash is in the names of subresources.
+    // Names of subresources contain a slash.
     let resources = resources.into_iter().filter(|resource| !resource.name.contains('/'));
     known.extend(
         resources.map(|resource| mapping(group, version, resource.kind, resource.name, resource.namespaced)),

@@ -1,4 +1,5 @@
-//! Which objects belong to an owner by their labels: orphans are adopted, and what does not match any more is released.
+//! Claims: the objects that belong to an owner by their labels. Adopts orphans and releases objects that no longer
+//! match.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +22,9 @@ use crate::{AsObject, Client, ClientError, Object, Patch, PatchError};
 /// | none | match | it is **adopted**, unless it is being deleted |
 /// | none | do not match | it is left alone |
 ///
-/// Nothing is adopted or released for an owner that is being deleted. Before the first adoption the owner is read from the API
-/// server, whatever is cached: one that was deleted, or made again under the same name, must not adopt. Each write is refused
-/// by the server if the object is another (its uid) or was changed (its version) since it was read.
+/// Nothing is adopted or released for an owner that is being deleted. Before the first adoption, the owner is read from
+/// the API server, never from the cache: a deleted owner, or one recreated under the same name, must not adopt. The
+/// server refuses each write if the object has another uid or version than the one that was read.
 ///
 /// ```no_run
 /// # use std::sync::Arc;
@@ -46,47 +47,47 @@ pub struct Claim<'a, O> {
     may_adopt: bool,
 }
 
-/// What belongs to an owner.
+/// Objects that belong to an owner.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Claimed<K> {
-    /// All that belong to it now, in the order in which they were given; adopted ones as the server has them.
+    /// All objects that belong to it now, in the given order; adopted ones as the server returned them.
     pub objects: Vec<Arc<K>>,
-    /// How many of them were adopted.
+    /// Number of adopted objects.
     pub adopted: usize,
-    /// How many were released.
+    /// Number of released objects.
     pub released: usize,
 }
 
-/// Why not everything could be claimed. What could is claimed all the same, and is here.
+/// Some objects could not be claimed. The others were, and are listed here.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[error("{owner} could not claim {} of {given} objects: {}", .errors.len(), describe(.errors))]
 pub struct ClaimError<K> {
-    /// Who was to own them.
+    /// The owner.
     pub owner: String,
-    /// How many there were.
+    /// Number of given objects.
     pub given: usize,
-    /// What went wrong, with the object.
+    /// Failures, each with the name of its object.
     pub errors: Vec<(String, ClaimFailure)>,
-    /// What belongs to the owner all the same.
+    /// Objects that belong to the owner all the same.
     pub claimed: Claimed<K>,
 }
 
-/// Why one object could not be claimed.
+/// Reason why one object could not be claimed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimFailure {
-    /// The owner is gone, another of its name, or is being deleted.
+    /// The owner is gone, was recreated under its name, or is being deleted.
     #[error("the owner cannot adopt: {0}")]
     Owner(String),
-    /// The server could not be asked, or said no.
+    /// The request failed, or the server refused it.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The object has no version.
     #[error(transparent)]
     Patch(#[from] PatchError),
-    /// It cannot be owned by this owner.
+    /// It cannot have this owner.
     #[error(transparent)]
     Ownership(#[from] OwnershipError),
 }
@@ -99,7 +100,7 @@ enum Decision {
 }
 
 impl<'a, O: Object> Claim<'a, O> {
-    /// Claims for an owner what a selector selects.
+    /// Claims the objects that a selector selects, for an owner.
     ///
     /// # Errors
     /// When the owner has no name or uid.
@@ -108,18 +109,18 @@ impl<'a, O: Object> Claim<'a, O> {
         Ok(Self { object, owner: Owner::controller(object)?, selector, may_adopt: true })
     }
 
-    /// Whether orphans are adopted. Default: yes.
+    /// Whether to adopt orphans. Default: yes.
     pub fn adopt(mut self, may_adopt: bool) -> Self {
         self.may_adopt = may_adopt;
         self
     }
 
-    /// Claims from these objects: all of the kind in the owner's namespace, not only those that match.
+    /// Claims from these objects: all of the kind in the owner's namespace, not only the matching ones.
     ///
-    /// An object that is gone meanwhile is no error.
+    /// An object that was deleted meanwhile is not an error.
     ///
     /// # Errors
-    /// When some objects could not be adopted or released. The others were: the error has them.
+    /// Some objects could not be adopted or released. The error lists the others, which were.
     pub async fn claim<K: Object>(
         &self,
         client: &Client,
@@ -206,7 +207,7 @@ impl<'a, O: Object> Claim<'a, O> {
         Ok(self.write(client, object, &released).await?.is_some())
     }
 
-    /// Writes the owners of an object if it is still the very one that was read; `None` if it is gone.
+    /// Writes the owners of an object if it is still the one that was read; `None` if it is gone.
     async fn write<K: Object>(&self, client: &Client, old: &K, new: &K) -> Result<Option<K>, ClaimFailure> {
         let key = object_key(old);
         let (old, new) = (old.meta(), new.meta());

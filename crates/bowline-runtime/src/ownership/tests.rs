@@ -36,9 +36,9 @@ fn a_controller_is_set_once_and_known_by_its_uid() {
         "blockOwnerDeletion": true,
     });
     assert_eq!(serde_json::to_value(controller_of(&pod)).unwrap(), expected);
-    assert!(is_controlled_by(&pod, &owner) && has_owner_reference(&owner, &pod));
+    assert!(has_controller_reference(&owner, &pod) && has_owner_reference(&owner, &pod));
     let namesake = deployment("a", "web", "2");
-    assert!(!is_controlled_by(&pod, &namesake) && !has_owner_reference(&namesake, &pod));
+    assert!(!has_controller_reference(&namesake, &pod) && !has_owner_reference(&namesake, &pod));
     assert_eq!(set_controller_reference(&namesake, &mut pod), Ok(true), "made again: it takes the place");
     assert_eq!(pod.metadata.owner_references.unwrap().len(), 1);
 }
@@ -50,14 +50,14 @@ fn an_object_has_one_controller_and_any_number_of_owners() {
     let error = set_controller_reference(&second, &mut pod).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "object a/pod is controlled by Deployment one already, and cannot be by Deployment a/two too"
+        "object a/pod is already controlled by Deployment one; Deployment a/two cannot control it too"
     );
     assert_eq!(set_owner_reference(&second, &mut pod), Ok(true));
     let reference = &pod.metadata.owner_references.as_ref().unwrap()[1];
     assert_eq!((reference.controller, reference.block_owner_deletion), (None, None));
     Owner::plain(&second).unwrap().block_owner_deletion(true).set_on(&mut pod).unwrap();
     assert_eq!(pod.metadata.owner_references.as_ref().unwrap()[1].block_owner_deletion, Some(true));
-    assert!(is_controlled_by(&pod, &first) && !is_controlled_by(&pod, &second));
+    assert!(has_controller_reference(&first, &pod) && !has_controller_reference(&second, &pod));
     assert!(!remove_controller_reference(&second, &mut pod), "it is not the controller");
     assert!(remove_owner_reference(&second, &mut pod) && !remove_owner_reference(&second, &mut pod));
     assert!(remove_controller_reference(&first, &mut pod));
@@ -95,17 +95,31 @@ fn an_owner_that_was_not_read_is_refused() {
 
 #[test]
 fn a_child_has_the_namespace_and_the_controller() {
-    let owner = deployment("a", "web", "1");
-    let map: ConfigMap = child(&owner, "settings").unwrap();
+    let owner = std::sync::Arc::new(deployment("a", "web", "1"));
+    let map = owner.child::<ConfigMap>("settings").unwrap();
     assert_eq!(map.metadata.namespace.as_deref(), Some("a"));
     assert_eq!(map.metadata.name.as_deref(), Some("settings"));
-    assert!(is_controlled_by(&map, &owner));
-    let map: ConfigMap = child_with_suffix(&owner, "settings").unwrap();
+    assert!(has_controller_reference(&owner, &map));
+    let map = owner.child_with_suffix::<ConfigMap>("settings").unwrap();
     assert_eq!(map.metadata.name.as_deref(), Some("web-settings"));
-    let error = child::<Namespace>(&owner, "x").unwrap_err();
+    let error = owner.child::<Namespace>("x").unwrap_err();
     assert!(matches!(error, OwnershipError::NoNamespace { .. }), "{error}");
+    let error = deployment("a", "web", "").child::<ConfigMap>("x").unwrap_err();
+    assert!(matches!(error, OwnershipError::Incomplete { missing: "uid", .. }), "{error}");
+}
+
+#[test]
+fn a_child_of_a_cluster_scoped_owner_has_the_namespace_that_is_given() {
     let node = Node { metadata: meta(None, "n", "n"), ..Node::default() };
-    let map: ConfigMap = child(&node, "settings").unwrap();
-    assert_eq!(map.metadata.namespace, None, "to be set");
-    assert!(child::<Namespace>(&node, "x").is_ok());
+    let map = node.child_in::<ConfigMap>("a", "settings").unwrap();
+    assert_eq!(map.metadata.namespace.as_deref(), Some("a"));
+    assert!(has_controller_reference(&node, &map));
+    assert_eq!(node.child::<ConfigMap>("settings").unwrap().metadata.namespace, None);
+    assert!(node.child::<Namespace>("x").is_ok());
+    let error = node.child_in::<Namespace>("a", "x").unwrap_err();
+    assert!(error.to_string().starts_with("Namespace x cannot be in namespace a"), "{error}");
+    let owner = deployment("a", "web", "1");
+    assert!(owner.child_in::<ConfigMap>("a", "x").is_ok());
+    let error = owner.child_in::<ConfigMap>("b", "x").unwrap_err();
+    assert!(matches!(error, OwnershipError::CrossNamespace { .. }), "{error}");
 }

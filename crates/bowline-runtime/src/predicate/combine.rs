@@ -1,36 +1,38 @@
-//! Predicates made of others.
+//! Predicates that combine others.
 
 use super::{Annotations, Generation, Labels, Predicate, ResourceVersion, Selector};
 use crate::Change;
 
-/// Accepts what both accept; from [`Predicate::and`].
+/// Accepts a change if both predicates do; from [`Predicate::and`].
 #[derive(Clone, Copy, Debug)]
 pub struct And<A, B>(pub(super) A, pub(super) B);
 
-/// Accepts what one of the two accepts; from [`Predicate::or`].
+/// Accepts a change if one of the two predicates does; from [`Predicate::or`].
 #[derive(Clone, Copy, Debug)]
 pub struct Or<A, B>(pub(super) A, pub(super) B);
 
-/// Accepts what the other does not; from [`not`].
+/// Accepts a change if the other predicate does not; from [`not`].
 #[derive(Clone, Copy, Debug)]
 pub struct Not<P>(P);
 
-/// Accepts what `predicate` does not. Mind that those that look at updates accept everything else, which this turns round.
+/// Accepts a change that `predicate` rejects. Predicates about updates accept all other changes, which `not` then
+/// rejects.
 pub fn not<P>(predicate: P) -> Not<P> {
     Not(predicate)
 }
 
-/// `and` and `or` for predicates of every kind. Those of the trait want to know of which kind, before anybody knows.
+/// `and` and `or` for predicates of every kind. The trait's methods need the kind's type, which is not yet inferred
+/// there.
 macro_rules! combine {
     ($($predicate:ident $(<$($parameter:ident),+>)?;)+) => {$(
         impl$(<$($parameter),+>)? $predicate$(<$($parameter),+>)? {
-            /// Accepts what both accept.
+            /// Accepts a change if both predicates do.
             #[must_use]
             pub fn and<P>(self, other: P) -> And<Self, P> {
                 And(self, other)
             }
 
-            /// Accepts what one of the two accepts.
+            /// Accepts a change if one of the two predicates does.
             #[must_use]
             pub fn or<P>(self, other: P) -> Or<Self, P> {
                 Or(self, other)

@@ -1,4 +1,4 @@
-//! Predicates that look at nothing but metadata, and so are predicates of every kind.
+//! Predicates of metadata, which are predicates of every kind.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bowline_machinery::{LabelSelector, LabelSelectorError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::Predicate;
-use crate::Change;
+use crate::{Change, HasMetadata};
 
 /// From [`generation_changed`].
 #[derive(Clone, Copy, Debug)]
@@ -28,44 +28,44 @@ pub struct Annotations;
 #[derive(Clone, Debug)]
 pub struct Selector(LabelSelector);
 
-/// Of updates, only those after which `metadata.generation` is another: the server counts it up when the spec changes, and
-/// when a deletion is asked for, but not for the status, labels or annotations (of a Deployment, for annotations as well).
+/// Drops updates that do not change `metadata.generation`. The server increases it when the spec changes and when a deletion is
+/// requested, but not for the status, labels or annotations (of a Deployment, for annotations as well).
 ///
-/// Objects of a kind that has no generation, as config maps and secrets, are accepted whenever they changed at all.
+/// Objects of a kind without a generation, such as config maps and secrets, are accepted when anything changed.
 #[must_use]
 pub fn generation_changed() -> Generation {
     Generation
 }
 
-/// Of updates, only those after which the object is another version: not a resync.
+/// Drops resyncs: updates that do not change the object.
 #[must_use]
 pub fn resource_version_changed() -> ResourceVersion {
     ResourceVersion
 }
 
-/// Of updates, only those that changed labels.
+/// Drops updates that do not change the labels.
 #[must_use]
 pub fn labels_changed() -> Labels {
     Labels
 }
 
-/// Of updates, only those that changed annotations.
+/// Drops updates that do not change the annotations.
 #[must_use]
 pub fn annotations_changed() -> Annotations {
     Annotations
 }
 
-/// Only objects whose labels a selector picks, as in `kubectl -l`. An object that was picked and is no more is shown once
-/// more, when it leaves.
+/// Drops changes of objects that a label selector does not match, as in `kubectl -l`. The update after which an object
+/// no longer matches is accepted.
 ///
 /// # Errors
-/// If the text is no label selector.
+/// When the text is not a valid label selector.
 pub fn selected(selector: &str) -> Result<Selector, LabelSelectorError> {
     Ok(Selector(LabelSelector::parse(selector)?))
 }
 
-/// Whether texts are others than they were; what is not an update counts as such. None are as good as empty ones.
-fn differ<K: ?Sized>(
+/// Whether two values differ; a change that is not an update counts as such. Missing and empty values are equal.
+fn differ<K: HasMetadata + ?Sized>(
     change: &Change<'_, K>,
     texts: fn(&ObjectMeta) -> Option<&BTreeMap<String, String>>,
 ) -> bool {
@@ -76,7 +76,7 @@ fn differ<K: ?Sized>(
     }
 }
 
-impl<K: ?Sized> Predicate<K> for Generation {
+impl<K: HasMetadata + ?Sized> Predicate<K> for Generation {
     fn accepts(&self, change: &Change<'_, K>) -> bool {
         match (change.old_meta(), change.new_meta()) {
             (Some(old), Some(new)) if old.generation.is_none() && new.generation.is_none() => {
@@ -88,25 +88,25 @@ impl<K: ?Sized> Predicate<K> for Generation {
     }
 }
 
-impl<K: ?Sized> Predicate<K> for ResourceVersion {
+impl<K: HasMetadata + ?Sized> Predicate<K> for ResourceVersion {
     fn accepts(&self, change: &Change<'_, K>) -> bool {
         !change.is_resync()
     }
 }
 
-impl<K: ?Sized> Predicate<K> for Labels {
+impl<K: HasMetadata + ?Sized> Predicate<K> for Labels {
     fn accepts(&self, change: &Change<'_, K>) -> bool {
         differ(change, |meta| meta.labels.as_ref())
     }
 }
 
-impl<K: ?Sized> Predicate<K> for Annotations {
+impl<K: HasMetadata + ?Sized> Predicate<K> for Annotations {
     fn accepts(&self, change: &Change<'_, K>) -> bool {
         differ(change, |meta| meta.annotations.as_ref())
     }
 }
 
-impl<K: ?Sized> Predicate<K> for Selector {
+impl<K: HasMetadata + ?Sized> Predicate<K> for Selector {
     fn accepts(&self, change: &Change<'_, K>) -> bool {
         let picks = |meta: Option<&ObjectMeta>| {
             meta.is_some_and(|meta| match &meta.labels {

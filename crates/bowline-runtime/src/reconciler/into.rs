@@ -1,20 +1,20 @@
-//! From what an operator author wrote to what a worker runs.
+//! Conversion of an author's reconciler to one that a worker runs.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bowline_cache::{CacheError, Informer, Kind};
+use bowline_cache::{CacheError, InformerHandle, Kind};
 use futures::future::BoxFuture;
 use kube::Resource;
 
 use super::{ObjectReconciler, Reconciler};
-use crate::controller::{Session, work};
-use crate::{Action, BoxError, Context, KindClient, Request};
+use crate::controller::{Session, run_worker};
+use crate::{Action, BoxError, Context, KindClient, Request, terminal};
 
-/// What can be given to [`ControllerBuilder::build`](crate::ControllerBuilder::build): a [`Reconciler`], an
+/// The reconcilers that [`ControllerBuilder::build`](crate::ControllerBuilder::build) takes: a [`Reconciler`], an
 /// [`ObjectReconciler`] of the controller's kind, or a function or closure with the arguments of one of the two.
 ///
-/// `Form` tells these apart and is found by the compiler. A closure needs the types of its arguments for that.
+/// `Form` distinguishes these; the compiler infers it. A closure needs the types of its arguments for that.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reconciler of a controller for `{K}`",
     label = "not a reconciler",
@@ -28,33 +28,33 @@ pub trait IntoReconciler<K, Form> {
     fn into_task(self, kind: Option<&Kind<K>>) -> Task;
 }
 
-/// What a controller's workers run.
+/// The code that a controller's workers run.
 #[doc(hidden)]
 pub struct Task(pub(crate) Arc<dyn Work>);
 
-/// Makes the workers of a controller.
+/// Creates the workers of a controller.
 pub(crate) trait Work: Send + Sync {
-    /// One worker: takes what is in line, until there is nothing left and nothing comes any more.
+    /// Runs one worker, until the queue is shut down and empty.
     ///
     /// # Errors
-    /// When what it needs from the cluster cannot be had.
+    /// When the cluster lacks what it needs, such as an informer.
     fn worker(&self, session: Arc<Session>, number: usize) -> Result<BoxFuture<'static, ()>, CacheError>;
 }
 
-/// One reconcile, whatever form it was written in.
+/// One reconcile, independent of the form of its function.
 pub(crate) trait Execute: Send + Sync + 'static {
-    /// What each worker holds for it.
+    /// State of each worker.
     type Bound: Send + Sync + 'static;
 
-    /// Whether it is of use to it to know which requests will come.
+    /// Whether it benefits from knowing the next requests.
     const LOOKS_AHEAD: bool = false;
 
     fn bind(&self, session: &Session) -> Result<Self::Bound, CacheError>;
 
-    /// These requests are likely to come next.
+    /// The requests that likely come next.
     fn expect(&self, _bound: &Self::Bound, _requests: &[Request]) {}
 
-    /// Reconciles; nothing if there is no object.
+    /// Reconciles; `None` if the object does not exist.
     fn execute(
         &self,
         bound: &Self::Bound,
@@ -69,7 +69,7 @@ struct Shared<X>(Arc<X>);
 impl<X: Execute> Work for Shared<X> {
     fn worker(&self, session: Arc<Session>, number: usize) -> Result<BoxFuture<'static, ()>, CacheError> {
         let bound = self.0.bind(&session)?;
-        Ok(Box::pin(work(session, number, self.0.clone(), bound)))
+        Ok(Box::pin(run_worker(session, number, self.0.clone(), bound)))
     }
 }
 
@@ -106,13 +106,13 @@ where
     K: Resource + Send + Sync + 'static,
     R: ObjectReconciler<K>,
 {
-    /// The informer that the controller watches, and what knows whether that has what was written.
-    type Bound = (Informer<K>, KindClient<K>);
+    /// The controller's informer, and the client's pending writes.
+    type Bound = (InformerHandle<K>, KindClient<K>);
 
     const LOOKS_AHEAD: bool = true;
 
     fn bind(&self, session: &Session) -> Result<Self::Bound, CacheError> {
-        Ok((session.cluster().cache().get_informer(&self.kind)?, session.client().of(&self.kind)))
+        Ok((session.cluster().cache().get_informer(&self.kind)?, session.client().for_kind(&self.kind)))
     }
 
     fn expect(&self, (informer, _): &Self::Bound, requests: &[Request]) {
@@ -125,9 +125,22 @@ where
         context: Context,
         request: &Request,
     ) -> Result<Option<Action>, BoxError> {
+        if request.cluster().is_some() {
+            return Err(elsewhere(request));
+        }
         let Some(object) = client.find_in(informer, request.key()).await? else { return Ok(None) };
         self.reconciler.reconcile(context, object).await.map(Some).map_err(Into::into)
     }
+}
+
+/// The error for an object of another cluster: the controller's own may have another one with that name.
+#[cold]
+fn elsewhere(request: &Request) -> BoxError {
+    let text = format!(
+        "{request} is in another cluster, and a reconciler of objects reads them from the controller's own: use a reconciler \
+         of requests"
+    );
+    terminal(text).into()
 }
 
 struct FromFunction<F>(F);
@@ -162,7 +175,7 @@ where
     }
 }
 
-/// The forms of reconcilers, to tell implementations apart.
+/// Markers of the forms of reconcilers, to distinguish implementations.
 #[derive(Debug)]
 pub struct RequestForm;
 /// See [`RequestForm`].

@@ -1,4 +1,4 @@
-//! Changes that a function finds: whatever is neither a kind, a channel nor a stream.
+//! Changes that a function delivers: the source for all that is neither a kind, a channel nor a stream.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -10,36 +10,41 @@ use bowline_clock::Clock;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Resource;
+use tokio_util::sync::CancellationToken;
 
-use super::stream::Reading;
-use super::{Begin, Begun, Feed, Place};
+use super::stream::SourceTask;
+use super::{ChangePipeline, RunningSource, SourceContext, StartSource};
+use crate::change::OwnedChange;
 use crate::{Change, Request};
 
-/// How long a function that panicked is left alone: at first, and at the most.
+/// Pause before a function that panicked is called again: the first, doubled each time up to the longest.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
 type Function<K> = dyn Fn(Sink<K>) -> BoxFuture<'static, ()> + Send + Sync;
 
-/// What a function finds; from [`function`].
+/// The changes that a function delivers; from [`function`].
 #[must_use = "a source does nothing until a controller watches it"]
 pub struct FunctionSource<K> {
     name: String,
     function: Arc<Function<K>>,
+    reports_sync: bool,
 }
 
-/// Where a [`function`] puts what it finds.
+/// Where a [`function`] puts its changes and requests. `K` is the type of its items: a kind, or any other type.
 pub struct Sink<K> {
-    feed: Feed<K>,
+    feed: ChangePipeline<K>,
+    synced: Option<CancellationToken>,
 }
 
-/// What a function finds. It is called when the controller starts, or gets the leadership that it waits for, and what it returns
-/// runs until it ends by itself or the controller is stopped, when it is dropped. The controller does not wait for it before it reconciles.
+/// A source that is a function. It is called when the controller starts or, if that waits for leadership, when it leads. Its
+/// future runs until it ends by itself, or is dropped when the controller stops. The controller does not wait for it before it
+/// reconciles, unless [`FunctionSource::reports_sync`] says otherwise.
 ///
-/// Should it panic, that is logged and counted (`bowline_source_panics_total`), and it is called again: after a second, then
-/// after a time that doubles up to a minute. One that ended is not called again until the controller is started again.
+/// A panic is logged and counted (`bowline_source_panics_total`), and the function is called again: after a second, then after a
+/// time that doubles up to a minute. A function that ended is not called again until the controller starts again.
 ///
-/// `name` is what triggers call it.
+/// `name` is the name of the source in triggers, logs and metrics.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,43 +70,107 @@ where
     F: Fn(Sink<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    FunctionSource { name: name.into(), function: Arc::new(move |sink| function(sink).boxed()) }
+    let function: Arc<Function<K>> = Arc::new(move |sink| function(sink).boxed());
+    FunctionSource { name: name.into(), function, reports_sync: false }
 }
 
-impl<K: Resource + 'static> Sink<K> {
-    /// Something happened to an object.
-    pub fn change(&mut self, change: &Change<'_, K>) {
-        self.feed.take(change);
+impl<K> FunctionSource<K> {
+    /// Lets the controller wait for the function's initial content: it does not reconcile before the function calls
+    /// [`Sink::synced`], or ends. Until then, [`Controller::waiting_for`](crate::Controller::waiting_for) names the source, and
+    /// [`sync_timeout`](crate::ControllerBuilder::sync_timeout) applies. Default: the controller does not wait.
+    ///
+    /// ```
+    /// use bowline_runtime::source::{self, FunctionSource, Sink};
+    ///
+    /// /// A queue of another system.
+    /// struct Inventory {
+    ///     present: Vec<String>,
+    /// }
+    ///
+    /// fn inventory(hosts: Inventory) -> FunctionSource<String> {
+    ///     let hosts = std::sync::Arc::new(hosts);
+    ///     source::function("inventory", move |mut sink: Sink<String>| {
+    ///         let hosts = hosts.clone();
+    ///         async move {
+    ///             for host in &hosts.present {
+    ///                 sink.payload(host).await;
+    ///             }
+    ///             sink.synced();
+    ///             // … then changes as they come.
+    ///         }
+    ///     })
+    ///     .reports_sync()
+    /// }
+    /// ```
+    pub fn reports_sync(mut self) -> Self {
+        self.reports_sync = true;
+        self
+    }
+}
+
+impl<K: Clone + Send + Sync + 'static> Sink<K> {
+    /// Delivers a change, and waits until an async handler is done with it; any other handler does not wait. The items are
+    /// copied for an async handler, and when a predicate or handler fails, to retry the change.
+    pub async fn change(&mut self, change: &Change<'_, K>) {
+        if self.feed.is_async() {
+            return self.feed.take_or_keep(&OwnedChange::copied(change)).await;
+        }
+        if let Err(failure) = self.feed.take(change) {
+            self.feed.keep(OwnedChange::copied(change), failure);
+        }
         self.feed.flush();
     }
 
-    /// An object is to be looked at, whatever happened to it.
-    pub fn object(&mut self, object: &K) {
-        self.change(&Change::generic(object));
+    /// Delivers a [generic](crate::ChangeKind::Generic) change with an item that is no Kubernetes object. As
+    /// [`change`](Self::change).
+    pub async fn payload(&mut self, payload: &K) {
+        self.change(&Change::payload(payload)).await;
+    }
+}
+
+impl<K: Resource + Clone + Send + Sync + 'static> Sink<K> {
+    /// Delivers a [generic](crate::ChangeKind::Generic) change of an object. As [`change`](Self::change).
+    pub async fn object(&mut self, object: &K) {
+        self.change(&Change::generic(object)).await;
+    }
+}
+
+impl<K> Sink<K> {
+    /// Says that the initial content is delivered; see [`FunctionSource::reports_sync`]. Without that, and from the second call
+    /// on, it does nothing.
+    pub fn synced(&self) {
+        if let Some(synced) = &self.synced {
+            synced.cancel();
+        }
     }
 }
 
 impl<K: 'static> Sink<K> {
-    /// This is to be reconciled: neither predicates nor the handler are asked.
+    /// Reconciles an object. Neither predicates nor the handler are called.
     pub fn request(&mut self, request: Request) {
         self.feed.request(request);
     }
 
-    /// All these are to be reconciled: cheaper than one by one, as the queue is told of up to 512 at a time.
+    /// Reconciles objects, as [`request`](Self::request): cheaper than one by one, as the queue gets up to 512 at a time.
     pub fn requests(&mut self, requests: impl IntoIterator<Item = Request>) {
         self.feed.request_all(requests);
     }
 }
 
-impl<K: Send + Sync + 'static> Begin<K> for FunctionSource<K> {
+impl<K: Send + Sync + 'static> StartSource<K> for FunctionSource<K> {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn begin(&self, feed: Feed<K>, place: &Place<'_>) -> Result<Arc<dyn Begun>, CacheError> {
+    fn begin(
+        &self,
+        feed: ChangePipeline<K>,
+        place: &SourceContext<'_>,
+    ) -> Result<Arc<dyn RunningSource>, CacheError> {
         let scope = place.spawner.scope(&self.name);
         let cancellation = scope.cancellation();
-        let running = run(self.function.clone(), feed, place.spawner.clock().clone());
+        let synced = self.reports_sync.then(CancellationToken::new);
+        let running = run(self.function.clone(), feed, synced.clone(), place.spawner.clock().clone());
         scope.spawn("source", async move {
             tokio::select! {
                 biased;
@@ -109,21 +178,30 @@ impl<K: Send + Sync + 'static> Begin<K> for FunctionSource<K> {
                 () = running => {}
             }
         });
-        Ok(Arc::new(Reading { scope }))
+        Ok(Arc::new(SourceTask { scope, synced }))
     }
 }
 
-/// Calls the function, and calls it again if it panics. Here and not where the source begins, since it may well call its
+/// Calls the function, and calls it again if it panics. Here and not where the source begins, since it may call its
 /// controller.
-async fn run<K: 'static>(function: Arc<Function<K>>, feed: Feed<K>, clock: Clock) {
+async fn run<K: 'static>(
+    function: Arc<Function<K>>,
+    feed: ChangePipeline<K>,
+    synced: Option<CancellationToken>,
+    clock: Clock,
+) {
     let mut pause = SHORTEST;
     loop {
-        let (started, sink) = (clock.now(), Sink { feed: feed.another() });
+        let (started, sink) = (clock.now(), Sink { feed: feed.another(), synced: synced.clone() });
         let Err(panic) = AssertUnwindSafe(async { function(sink).await }).catch_unwind().await else {
+            // It will deliver nothing more.
+            if let Some(synced) = &synced {
+                synced.cancel();
+            }
             return;
         };
         feed.origin().panicked(&*panic, "the function is called again");
-        if clock.now().since(started) > LONGEST {
+        if clock.now().duration_since(started) > LONGEST {
             pause = SHORTEST;
         }
         clock.sleep(pause).await;

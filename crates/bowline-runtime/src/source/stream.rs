@@ -1,8 +1,7 @@
-//! Changes that come through a channel or a stream: what somebody outside the API server has seen.
+//! Changes that come through a channel or a stream: events from outside the API server, of any type.
 
 use std::fmt;
 use std::future::poll_fn;
-use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,192 +14,307 @@ use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use kube::Resource;
 use tokio::sync::{Mutex, mpsc};
+use tokio_util::sync::CancellationToken;
 
-use super::{Begin, Begun, Feed, Obstacle, Place, Progress};
+use super::{ChangePipeline, RunningSource, SourceContext, StartSource, SyncBlocker, SyncProgress};
 use crate::Change;
+use crate::change::{AsAnyKind, OwnedChange, as_any_kind};
 
-/// How much a channel holds unless it is told otherwise.
-pub const DEFAULT_CAPACITY: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
+/// Capacity of a [`channel`], in items.
+pub const DEFAULT_CAPACITY: usize = 1024;
 
-/// The queue is told at least after so many.
+/// Maximum items between two additions to the queue.
 const TURN: usize = 128;
 
-/// What is read. Of a channel many are taken at once: each that is taken alone may wake somebody who waits for room.
-enum Objects<K> {
+/// The receiving end.
+struct Items<K> {
+    input: Input<K>,
+    /// The item that an async handler has. A stop keeps it for the next start.
+    current: Option<OwnedChange<K>>,
+}
+
+/// Takes many channel items at once, since each single receive may wake a sender.
+enum Input<K> {
     Channel { receiver: mpsc::Receiver<K>, taken: Vec<K> },
     Stream(Pin<Box<dyn Stream<Item = K> + Send>>),
 }
 
-/// Objects that come through a channel or a stream; from [`channel`] or [`stream`].
+/// Items that come through a channel or a stream; from [`channel`] or [`stream`].
 #[must_use = "a source does nothing until a controller watches it"]
 pub struct StreamSource<K> {
     name: String,
-    /// With the task that reads it while the controller runs.
-    objects: Arc<Mutex<Objects<K>>>,
+    /// Locked by the task that reads while the controller runs.
+    items: Arc<Mutex<Items<K>>>,
+    /// `None` for payloads.
+    as_any_kind: Option<AsAnyKind<K>>,
 }
 
-/// The other end of a [`channel`]. A clone sends into the same.
+/// The sending end of a [`channel`]. A clone sends into the same channel.
 pub struct Sender<K>(mpsc::Sender<K>);
 
-/// The source of a channel is gone, so that nobody will ever see what is sent.
+/// Why an item was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The controller that read it is gone.
-    #[error("nobody reads this channel any more: its controller is gone")]
+    /// The controller that read the channel is gone.
+    #[error("this channel has no reader: its controller is gone")]
     Closed,
-    /// There is no room now.
+    /// The channel is full.
     #[error("this channel is full: wait with `send`, or give it more room with `channel_with`")]
     Full,
 }
 
-/// A channel that holds up to [`DEFAULT_CAPACITY`] objects: each that is sent is a [generic](crate::ChangeKind::Generic)
-/// change. What is sent while the controller is stopped, or waits for leadership, waits in it. When the last sender is dropped, nothing more comes,
-/// and the controller goes on with what it has else.
+/// A channel for [`DEFAULT_CAPACITY`] items of any type, such as the calls of a webhook of another system. Each item is
+/// a [generic](crate::ChangeKind::Generic) change; a handler maps it to requests.
 ///
-/// What the controller has taken from it and not reconciled when it is stopped is lost with its queue, and counted in
-/// [`Stopped::waiting`](crate::Stopped::waiting): unlike objects of a kind, nobody shows it again.
+/// Items that are sent while the controller is stopped, or waits for leadership, wait in the channel. When the last
+/// sender is dropped, the source ends; other sources of the controller are not affected. An async handler takes one
+/// item at a time, so that a full channel makes senders wait.
 ///
-/// `name` is what triggers call it.
+/// Items that were read and not reconciled when the controller stops are lost with its queue, and are counted in
+/// [`StopReport::waiting`](crate::StopReport::waiting): unlike objects of a kind, they are not delivered again. The item that
+/// an async handler has at a stop is not lost: it is handled first after the next start.
+///
+/// The items of a channel of Kubernetes objects are payloads, too, unless [`StreamSource::objects`] says otherwise.
+///
+/// `name` is the name of the source in triggers, logs and metrics.
+///
+/// ```
+/// use bowline_runtime::{ControllerBuilder, Request, Watch, handler, source};
+/// use k8s_openapi::api::apps::v1::Deployment;
+///
+/// /// A push to a registry.
+/// struct Push {
+///     image: String,
+/// }
+///
+/// fn on_push(builder: ControllerBuilder<Deployment>) -> (source::Sender<Push>, ControllerBuilder<Deployment>) {
+///     let (sender, pushes) = source::channel("pushes");
+///     let handler = handler::map(|push: &Push| [Request::new("default", &push.image)]);
+///     (sender, builder.watches(Watch::new(pushes, handler)))
+/// }
+/// ```
 pub fn channel<K: Send + 'static>(name: impl Into<String>) -> (Sender<K>, StreamSource<K>) {
     channel_with(name, DEFAULT_CAPACITY)
 }
 
-/// The same, that holds as much as it is told to.
+/// Like [`channel`], with another capacity. A channel has room for at least one item: 0 counts as 1.
 pub fn channel_with<K: Send + 'static>(
     name: impl Into<String>,
-    capacity: NonZeroUsize,
+    capacity: usize,
 ) -> (Sender<K>, StreamSource<K>) {
-    let (sender, receiver) = mpsc::channel(capacity.get());
-    let objects = Objects::Channel { receiver, taken: Vec::new() };
-    (Sender(sender), StreamSource { name: name.into(), objects: Arc::new(Mutex::new(objects)) })
+    let (sender, receiver) = mpsc::channel(capacity.max(1));
+    (Sender(sender), StreamSource::new(name.into(), Input::Channel { receiver, taken: Vec::new() }))
 }
 
-/// A stream of objects: each is a [generic](crate::ChangeKind::Generic) change. It is polled while the controller runs, but
-/// not while that waits for leadership. When it ends, nothing more comes, and the controller goes on with what it has else.
+/// A stream of items of any type. Each item is a [generic](crate::ChangeKind::Generic) change, as with [`channel`]. It
+/// is polled while the controller runs, but not while that waits for leadership. When it ends, other sources of the
+/// controller are not affected.
 ///
-/// `name` is what triggers call it.
-pub fn stream<K>(
-    name: impl Into<String>,
-    objects: impl Stream<Item = K> + Send + 'static,
-) -> StreamSource<K> {
-    let objects = Objects::Stream(objects.fuse().boxed());
-    StreamSource { name: name.into(), objects: Arc::new(Mutex::new(objects)) }
+/// `name` is the name of the source in triggers, logs and metrics.
+pub fn stream<K>(name: impl Into<String>, items: impl Stream<Item = K> + Send + 'static) -> StreamSource<K> {
+    StreamSource::new(name.into(), Input::Stream(items.fuse().boxed()))
+}
+
+impl<K> StreamSource<K> {
+    fn new(name: String, input: Input<K>) -> Self {
+        Self { name, items: Arc::new(Mutex::new(Items { input, current: None })), as_any_kind: None }
+    }
+}
+
+impl<K: Resource + 'static> StreamSource<K> {
+    /// Treats the items as Kubernetes objects: triggers name them, and the controller's
+    /// [filter](crate::ControllerBuilder::filter) sees their metadata. Default: the items are payloads; they are not
+    /// filtered, and their triggers name only the source.
+    pub fn objects(mut self) -> Self {
+        self.as_any_kind = Some(as_any_kind);
+        self
+    }
 }
 
 impl<K> Sender<K> {
-    /// Sends an object, and waits while there is no room.
+    /// Sends an item, and waits while the channel is full.
     ///
     /// # Errors
-    /// When nobody will read it.
-    pub async fn send(&self, object: K) -> Result<(), SendError> {
-        self.0.send(object).await.map_err(|_| SendError::Closed)
+    /// [`SendError::Closed`].
+    pub async fn send(&self, item: K) -> Result<(), SendError> {
+        self.0.send(item).await.map_err(|_| SendError::Closed)
     }
 
-    /// Sends an object if there is room now.
+    /// Sends an item without waiting.
     ///
     /// # Errors
-    /// When there is not, or nobody will read it.
-    pub fn try_send(&self, object: K) -> Result<(), SendError> {
-        self.0.try_send(object).map_err(|error| match error {
+    /// [`SendError::Full`] and [`SendError::Closed`].
+    pub fn try_send(&self, item: K) -> Result<(), SendError> {
+        self.0.try_send(item).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => SendError::Full,
             mpsc::error::TrySendError::Closed(_) => SendError::Closed,
         })
     }
 }
 
-impl<K: Resource + Send + Sync + 'static> Begin<K> for StreamSource<K> {
+impl<K: Send + Sync + 'static> StartSource<K> for StreamSource<K> {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn begin(&self, feed: Feed<K>, place: &Place<'_>) -> Result<Arc<dyn Begun>, CacheError> {
+    fn begin(
+        &self,
+        feed: ChangePipeline<K>,
+        place: &SourceContext<'_>,
+    ) -> Result<Arc<dyn RunningSource>, CacheError> {
         let scope = place.spawner.scope(&self.name);
-        let (objects, cancellation) = (self.objects.clone(), scope.cancellation());
+        let cancellation = scope.cancellation();
+        let reader = Reader { items: self.items.clone(), as_any_kind: self.as_any_kind, feed };
         scope.spawn("source", async move {
             tokio::select! {
                 biased;
                 () = cancellation.cancelled() => {}
-                () = read_guarded(objects, feed) => {}
+                () = reader.read_guarded() => {}
             }
         });
-        Ok(Arc::new(Reading { scope }))
+        Ok(Arc::new(SourceTask { scope, synced: None }))
     }
 }
 
-/// Reads until the end, or until the stream panics.
-async fn read_guarded<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, mut feed: Feed<K>) {
-    if let Err(panic) = AssertUnwindSafe(read(objects, &mut feed)).catch_unwind().await {
-        feed.origin()
-            .panicked(&*panic, "nothing more comes from this stream until the controller starts again");
-    }
+/// Reads a stream or a channel.
+struct Reader<K> {
+    items: Arc<Mutex<Items<K>>>,
+    as_any_kind: Option<AsAnyKind<K>>,
+    feed: ChangePipeline<K>,
 }
 
-/// Reads until the end. The queue is told when nothing more is at hand, or much was.
-async fn read<K: Resource + 'static>(objects: Arc<Mutex<Objects<K>>>, feed: &mut Feed<K>) {
-    let mut objects = objects.lock().await;
-    poll_fn(|cx| {
-        // A stream that is always ready must not keep its thread for itself.
-        while let Poll::Ready(progress) = poll_cooperate(cx) {
-            progress.made();
-            let turn = match &mut *objects {
-                Objects::Channel { receiver, taken } => {
-                    receiver.poll_recv_many(cx, taken, TURN).map(|count| {
-                        // Looked at where they lie: objects are large.
-                        for object in &*taken {
-                            feed.take(&Change::generic(object));
-                        }
-                        taken.clear();
-                        count > 0
-                    })
+impl<K: Send + Sync + 'static> Reader<K> {
+    /// Reads until the end, or until the stream panics.
+    async fn read_guarded(mut self) {
+        let items = self.items.clone();
+        let mut items = items.lock().await;
+        let reading = async {
+            if self.feed.is_async() {
+                self.read_each(&mut items).await;
+            } else {
+                self.read(&mut items.input).await;
+            }
+        };
+        if let Err(panic) = AssertUnwindSafe(reading).catch_unwind().await {
+            self.feed
+                .origin()
+                .panicked(&*panic, "nothing more comes from this stream until the controller starts again");
+        }
+    }
+
+    /// Reads until the end. The queue gets the requests when no more items are ready, or after many.
+    async fn read(&mut self, input: &mut Input<K>) {
+        poll_fn(|cx| {
+            // Yield, so that a stream that is always ready does not keep its thread.
+            while let Poll::Ready(progress) = poll_cooperate(cx) {
+                progress.made_progress();
+                let turn = match input {
+                    Input::Channel { receiver, taken } => {
+                        receiver.poll_recv_many(cx, taken, TURN).map(|count| {
+                            self.take_all(taken);
+                            count > 0
+                        })
+                    }
+                    Input::Stream(stream) => self.poll_turn(stream.as_mut(), cx),
+                };
+                self.feed.flush();
+                match turn {
+                    Poll::Ready(true) => {}
+                    end => return end.map(|_| ()),
                 }
-                Objects::Stream(stream) => poll_turn(stream.as_mut(), feed, cx),
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Reads until the end with an async handler: the next item after the last one is handled.
+    async fn read_each(&mut self, items: &mut Items<K>) {
+        loop {
+            if let Some(change) = &items.current {
+                self.feed.take_or_keep(change).await;
+            }
+            items.current = None;
+            let next = match &mut items.input {
+                Input::Channel { receiver, .. } => receiver.recv().await,
+                Input::Stream(stream) => stream.next().await,
             };
-            feed.flush();
-            match turn {
-                Poll::Ready(true) => {}
-                end => return end.map(|_| ()),
+            let Some(item) = next else { return };
+            items.current = Some(OwnedChange::item(item, self.as_any_kind));
+        }
+    }
+
+    /// Handles all items, and leaves none.
+    fn take_all(&mut self, items: &mut Vec<K>) {
+        // Handled in place: items may be large.
+        let mut failed = Vec::new();
+        for (number, item) in items.iter().enumerate() {
+            if let Err(failure) = self.feed.take(&Change::item(item, self.as_any_kind)) {
+                failed.push((number, failure));
             }
         }
-        Poll::Pending
-    })
-    .await;
-}
-
-/// Takes what is at hand; whether there may be more.
-fn poll_turn<K: Resource + 'static>(
-    mut stream: Pin<&mut (dyn Stream<Item = K> + Send)>,
-    feed: &mut Feed<K>,
-    cx: &mut Context<'_>,
-) -> Poll<bool> {
-    for _ in 0..TURN {
-        match stream.as_mut().poll_next(cx) {
-            Poll::Ready(Some(object)) => feed.take(&Change::generic(&object)),
-            end => return end.map(|_| false),
+        let mut failed = failed.into_iter().peekable();
+        for (number, item) in items.drain(..).enumerate() {
+            if let Some((_, failure)) = failed.next_if(|(failed, _)| *failed == number) {
+                self.feed.keep(OwnedChange::item(item, self.as_any_kind), failure);
+            }
         }
     }
-    Poll::Ready(true)
+
+    /// Handles the items that are ready. Returns whether there may be more.
+    fn poll_turn(
+        &mut self,
+        mut stream: Pin<&mut (dyn Stream<Item = K> + Send)>,
+        cx: &mut Context<'_>,
+    ) -> Poll<bool> {
+        for _ in 0..TURN {
+            match stream.as_mut().poll_next(cx) {
+                Poll::Ready(Some(item)) => {
+                    if let Err(failure) = self.feed.take(&Change::item(&item, self.as_any_kind)) {
+                        self.feed.keep(OwnedChange::item(item, self.as_any_kind), failure);
+                    }
+                }
+                end => return end.map(|_| false),
+            }
+        }
+        Poll::Ready(true)
+    }
 }
 
-/// A task of a source, which ends when it is told to.
-pub(super) struct Reading {
+/// The task of a source that is not a kind.
+pub(super) struct SourceTask {
     pub(super) scope: Scope,
+    /// Cancelled when the source has delivered its initial content. `None` if the controller does not wait for that.
+    pub(super) synced: Option<CancellationToken>,
 }
 
-impl Progress for Reading {
+impl SyncProgress for SourceTask {
     fn synced(&self) -> BoxFuture<'_, ()> {
-        std::future::ready(()).boxed()
+        Box::pin(async {
+            if let Some(synced) = &self.synced {
+                let cancellation = self.scope.cancellation();
+                tokio::select! {
+                    biased;
+                    () = synced.cancelled() => {}
+                    () = cancellation.cancelled() => {}
+                }
+            }
+        })
     }
 
-    fn waiting_for(&self) -> Vec<Obstacle> {
-        Vec::new()
+    fn waiting_for(&self) -> Vec<SyncBlocker> {
+        match &self.synced {
+            Some(synced) if !synced.is_cancelled() => vec![SyncBlocker::InitialContent],
+            _ => Vec::new(),
+        }
     }
 }
 
-impl Begun for Reading {
+impl RunningSource for SourceTask {
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
-            // It gives way at its next wait, and never waits while it calls somebody.
+            // The task yields at its next await. Foreign code that it calls does not await, or is dropped there.
             let _ = self.scope.drain(Duration::MAX).await;
         })
     }

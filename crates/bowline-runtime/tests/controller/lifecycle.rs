@@ -1,11 +1,11 @@
-//! How controllers begin and end, more than once, and what they leave behind.
+//! Start, stop and restart of controllers, and what they release.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use bowline_runtime::{
-    Action, BuildError, Cluster, Context, Controller, ControllerError, Error, Request, Stopped, Watch,
+    Action, BuildError, Cluster, Context, Controller, ControllerError, Error, Request, StopReport, Watch,
     handler, source,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,7 +24,7 @@ fn a_controller_is_named_after_its_kind_and_no_two_of_a_cluster_have_one_name() 
         assert!(text.ends_with("with `named`"), "{text}");
         let second = world.cluster.controller::<ConfigMap>().named("second").build(nothing).unwrap();
         assert_eq!(second.name(), "second");
-        // Another cluster has its own names, and a controller that is gone leaves its name.
+        // Another cluster has its own names, and a controller that ended frees its name.
         let other = Cluster::new(&world.scope().spawner(), world.client.clone()).unwrap();
         other.controller::<ConfigMap>().build(nothing).unwrap();
         drop(first);
@@ -50,31 +50,31 @@ fn a_controller_that_was_stopped_sees_all_anew_when_it_is_started_again() {
         world.settle().await;
         assert_eq!(
             controller.start().unwrap_err().to_string(),
-            "the controller \"configmap\" runs already: stop it before it is started again"
+            "the controller \"configmap\" is already running: stop it before it is started again"
         );
-        assert_eq!(controller.stop().await, Ok(Stopped::default()));
+        assert_eq!(controller.stop().await, Ok(StopReport::default()));
         assert!(!controller.is_running() && !controller.is_ready());
         world.create("b").await;
         world.settle().await;
         assert_eq!(notes.requests(), ["default/a"], "nothing runs while it is stopped");
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         assert_eq!(notes.requests()[1..], ["default/a", "default/b"]);
         world.touch("a", "1").await;
         world.settle().await;
         assert_eq!(notes.triggers().pop().unwrap(), "ConfigMap updated");
-        // Stopping twice is as good as once.
-        assert_eq!(controller.stop().await, Ok(Stopped::default()));
-        assert_eq!(controller.stop().await, Ok(Stopped::default()));
+        // A second stop does nothing.
+        assert_eq!(controller.stop().await, Ok(StopReport::default()));
+        assert_eq!(controller.stop().await, Ok(StopReport::default()));
     });
 }
 
 #[test]
 fn a_stop_waits_for_what_runs_and_tells_it() {
     World::run(4, |world| async move {
-        let told = Arc::new(AtomicBool::new(false));
-        let saw = told.clone();
+        let is_finished = Arc::new(AtomicBool::new(false));
+        let saw = is_finished.clone();
         let controller = world
             .cluster
             .controller::<ConfigMap>()
@@ -82,7 +82,7 @@ fn a_stop_waits_for_what_runs_and_tells_it() {
                 let saw = saw.clone();
                 async move {
                     context.cancellation().cancelled().await;
-                    // It still has something to finish.
+                    // It still has some work to finish.
                     context.clock().sleep(Duration::from_secs(5)).await;
                     saw.store(true, Ordering::Relaxed);
                     Ok::<_, Error>(Action::done())
@@ -90,7 +90,7 @@ fn a_stop_waits_for_what_runs_and_tells_it() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.create("b").await;
         world.settle().await;
@@ -98,7 +98,7 @@ fn a_stop_waits_for_what_runs_and_tells_it() {
         assert_eq!(running.len(), 1);
         assert_eq!(running[0].0, Request::new("default", "a"));
         let stopped = controller.stop().await.unwrap();
-        assert!(told.load(Ordering::Relaxed), "it was waited for");
+        assert!(is_finished.load(Ordering::Relaxed), "it was waited for");
         assert!(stopped.aborted().is_empty());
         assert_eq!(stopped.waiting(), 1, "the other one had not begun");
         assert!(controller.reconciling().is_empty());
@@ -115,12 +115,12 @@ fn a_stop_names_what_did_not_end_in_time() {
             .build(|_: Context, _: Request| std::future::pending::<Result<Action, Error>>())
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         let before = world.clock.now();
         let stopped = controller.stop().await.unwrap();
-        assert_eq!(world.clock.now().since(before), Duration::from_secs(3));
+        assert_eq!(world.clock.now().duration_since(before), Duration::from_secs(3));
         assert_eq!(stopped.aborted(), [Request::new("default", "a")]);
         assert_eq!(world.metric("controller_runtime_active_workers{controller=\"configmap\"}"), 0);
     });
@@ -135,7 +135,7 @@ fn of_two_stops_the_one_that_is_over_first_counts() {
             .build(|_: Context, _: Request| std::future::pending::<Result<Action, Error>>())
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.create("b").await;
         world.settle().await;
@@ -151,13 +151,13 @@ fn of_two_stops_the_one_that_is_over_first_counts() {
         world.clock.sleep(Duration::from_secs(5)).await;
         assert!(controller.is_running());
         let short = controller.stop_within(Duration::from_secs(2)).await;
-        assert_eq!(world.clock.now().since(before), Duration::from_secs(7));
+        assert_eq!(world.clock.now().duration_since(before), Duration::from_secs(7));
         assert_eq!(short.as_ref().unwrap().aborted(), [Request::new("default", "a")]);
         assert_eq!(long.await.unwrap(), short);
         assert_eq!(controller.queue_stats().ready, 0);
 
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         let before = world.clock.now();
         let stopped = controller.stop_within(Duration::ZERO).await.unwrap();
@@ -181,7 +181,7 @@ fn a_reconcile_that_takes_too_long_is_dropped_counted_and_tried_again() {
             .build(move |context: Context, _: Request| {
                 let call = called.fetch_add(1, Ordering::Relaxed);
                 async move {
-                    // Not its own deadline: a call of its own that took too long is an error like any other.
+                    // Not its own deadline: a timeout of one of its own calls is an error like any other.
                     if call == 1 {
                         context.clock().timeout(Duration::ZERO, std::future::pending::<()>()).await?;
                     }
@@ -193,7 +193,7 @@ fn a_reconcile_that_takes_too_long_is_dropped_counted_and_tried_again() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.until("it is done", || calls.load(Ordering::Relaxed) == 3).await;
         assert_eq!(
@@ -221,7 +221,7 @@ fn a_stop_while_the_controller_waits_for_what_it_watches_is_no_error() {
         let running = world.scope().spawn("run", async move { run.run().await });
         world.settle().await;
         assert_eq!(controller.waiting_for().len(), 1);
-        assert_eq!(controller.stop().await, Ok(Stopped::default()));
+        assert_eq!(controller.stop().await, Ok(StopReport::default()));
         assert_eq!(running.await.unwrap(), Ok(()));
         assert!(controller.waiting_for().is_empty());
     });
@@ -233,7 +233,7 @@ fn dropping_the_future_of_run_stops_the_controller() {
         let (controller, _) = noting(&world).await;
         let _ = controller.stop().await.unwrap();
         let _ = world.clock.timeout(Duration::from_secs(1), controller.run()).await;
-        let _ = controller.ended().await.unwrap();
+        let _ = controller.wait_ended().await.unwrap();
         assert!(!controller.is_running());
     });
 }
@@ -246,9 +246,9 @@ fn a_controller_ends_with_the_scope_of_its_cluster() {
         cluster.start();
         let controller = cluster.controller::<ConfigMap>().build(nothing).unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         scope.abort();
-        let error = controller.ended().await.unwrap_err();
+        let error = controller.wait_ended().await.unwrap_err();
         assert_eq!(error, ControllerError::Aborted { controller: "configmap".to_owned() });
         assert!(!controller.is_running());
     });
@@ -264,9 +264,9 @@ fn a_controller_that_may_not_survive_a_panic_ends_with_it() {
             .build(|_: Context, _: Request| async { panics() })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
-        let error = controller.ended().await.unwrap_err();
+        let error = controller.wait_ended().await.unwrap_err();
         let text = error.to_string();
         assert!(text.contains("default/a") && text.contains("on purpose"), "{text}");
     });
@@ -280,7 +280,7 @@ fn panics() -> Result<Action, Error> {
 fn no_reconcile_begins_after_a_stop_was_asked_for() {
     World::run(11, |world| async move {
         let (controller, notes) = noting(&world).await;
-        // The worker is woken before the task that stops it.
+        // The worker wakes before the task that stops it.
         controller.trigger(Request::new("default", "a"));
         let stopped = controller.stop().await.unwrap();
         assert_eq!(notes.requests(), Vec::<String>::new());
@@ -303,14 +303,14 @@ fn what_is_in_a_channel_when_a_controller_is_stopped_is_there_when_it_starts_aga
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         sender.try_send(world.create("a").await).unwrap();
-        assert_eq!(controller.stop().await, Ok(Stopped::default()));
+        assert_eq!(controller.stop().await, Ok(StopReport::default()));
         assert_eq!(notes.len(), 0);
         controller.start().unwrap();
         world.settle().await;
-        assert_eq!(notes.triggers(), ["webhook signalled"]);
+        assert_eq!(notes.triggers(), ["webhook generic"]);
     });
 }
 
@@ -319,16 +319,16 @@ fn a_controller_that_does_not_run_is_not_ready() {
     World::run(13, |world| async move {
         let controller = world.cluster.controller::<ConfigMap>().build(nothing).unwrap();
         let not_running = ControllerError::NotRunning { controller: "configmap".to_owned() };
-        assert_eq!(controller.ready().await, Err(not_running.clone()));
+        assert_eq!(controller.wait_ready().await, Err(not_running.clone()));
         world.forbid("configmaps");
         controller.start().unwrap();
         world.settle().await;
         let waiting = controller.clone();
-        let ready = world.scope().spawn("ready", async move { waiting.ready().await });
+        let ready = world.scope().spawn("ready", async move { waiting.wait_ready().await });
         world.settle().await;
         let _ = controller.stop().await.unwrap();
         assert_eq!(ready.await.unwrap(), Err(not_running.clone()));
-        assert_eq!(controller.ready().await, Err(not_running));
+        assert_eq!(controller.wait_ready().await, Err(not_running));
     });
 }
 
@@ -353,7 +353,7 @@ fn gauges_show_whether_a_controller_runs_is_ready_and_has_something_to_do() {
         world.settle().await;
         assert_eq!(gauges(), [1, 0]);
         world.heal();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         assert_eq!(gauges(), [1, 1]);
         world.create("a").await;
         world.create("b").await;
@@ -403,9 +403,9 @@ fn a_controller_with_very_many_watches_has_metrics_for_some() {
             );
             let watch = controller.watch(Watch::new(found, handler::object())).unwrap();
             world.settle().await;
-            watch.remove().await;
+            watch.unregister().await;
         }
-        assert_eq!(notes.triggers()[99], "tenant-99 signalled");
+        assert_eq!(notes.triggers()[99], "tenant-99 generic");
         let text = world.cluster.metrics().encode();
         let count = text.lines().filter(|line| line.starts_with("bowline_reconcile_triggers_total")).count();
         assert_eq!(
@@ -414,7 +414,7 @@ fn a_controller_with_very_many_watches_has_metrics_for_some() {
             "without those of the kind and of `trigger`, which did not come: {text}"
         );
         let rest = "bowline_reconcile_triggers_total{controller=\"configmap\",source=\"exceeded_cardinality_limit\",\
-                    cause=\"signalled\"}";
+                    cause=\"generic\"}";
         assert_eq!(world.metric(rest), 100 - 62);
     });
 }

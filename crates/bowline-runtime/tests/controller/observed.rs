@@ -1,15 +1,15 @@
-//! What can be seen of a controller from outside: metrics under the names that dashboards know, the journal, the span.
+//! Observability of a controller: metrics under their usual names, the history of reconciles, the span.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_runtime::{Action, Cause, Context, Error, Outcome, Request, terminal};
+use bowline_runtime::{Action, Cause, ClusterName, Context, Error, ReconcileOutcome, Request, terminal};
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use crate::world::{World, line, noting};
 
-/// Names and labels as controller-runtime and client-go have them.
+/// Names and labels as in controller-runtime and client-go.
 const NAMES: [&str; 18] = [
     "controller_runtime_reconcile_total{controller=\"configmap\",result=\"success\"} ",
     "controller_runtime_reconcile_total{controller=\"configmap\",result=\"error\"} ",
@@ -63,7 +63,7 @@ fn metrics_count_what_happens() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         for name in ["fails", "waits", "backs-off"] {
             world.create(name).await;
         }
@@ -80,7 +80,7 @@ fn metrics_count_what_happens() {
         };
         assert_eq!((queue("adds_total"), queue("retries_total")), (6, 3));
         assert_eq!(queue("work_duration_seconds_count"), 6);
-        // Whoever is stuck shows while it is.
+        // A stuck worker is visible while it is stuck.
         world.create("slow").await;
         world.clock.sleep(Duration::from_secs(100)).await;
         let active = "controller_runtime_active_workers{controller=\"configmap\"}";
@@ -98,15 +98,15 @@ fn the_journal_tells_of_each_run_as_it_ends() {
         world.create("a").await;
         let run = runs.next().await.unwrap();
         assert_eq!(line(&run), "default/a: done (ConfigMap created)");
-        assert_eq!((&*run.controller, run.attempt, &run.outcome), ("configmap", 1, &Outcome::Done));
+        assert_eq!((&*run.controller, run.attempt, &run.outcome), ("configmap", 1, &ReconcileOutcome::Done));
         let text = run.to_string();
         assert_eq!(text, format!("configmap default/a (ConfigMap created), {:.1?}: done", run.took));
-        assert!(run.started <= world.clock.wall());
+        assert!(run.started <= world.clock.system_time());
         assert_eq!(runs.missed(), 0);
     });
 }
 
-/// What is logged, line by line.
+/// The captured log lines.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -121,7 +121,7 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// The lines that hold a word.
+    /// The lines that contain a word.
     fn lines(&self, word: &str) -> Vec<String> {
         let bytes = self.0.lock().expect("nobody panics with it").clone();
         let text = String::from_utf8(bytes).expect("logs are text");
@@ -130,7 +130,7 @@ impl Log {
 }
 
 impl Log {
-    /// A log, and what writes to it.
+    /// A log, and its subscriber.
     fn new() -> (Self, impl tracing::Subscriber + Send + Sync) {
         let log = Self::default();
         let writer = log.clone();
@@ -156,14 +156,14 @@ fn what_a_controller_waits_for_is_logged_again_and_a_stop_that_left_only_what_wa
         let controller = world.cluster.controller::<ConfigMap>().sync_timeout(Duration::from_mins(5));
         let controller = controller.build(later).unwrap();
         controller.start().unwrap();
-        let waits = || log.lines("a controller still waits for what it watches");
+        let waits = || log.lines("still waiting for cache sync");
         for (seconds, lines) in [(9, 0), (2, 1), (58, 1), (2, 2), (60, 3)] {
             world.clock.sleep(Duration::from_secs(seconds)).await;
             assert_eq!(waits().len(), lines, "{:?}", waits());
         }
         assert!(waits()[2].contains("configmaps is forbidden"), "{:?}", waits());
         world.heal();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         assert_eq!(controller.stop().await.unwrap().waiting(), 1);
@@ -175,7 +175,7 @@ fn what_a_controller_waits_for_is_logged_again_and_a_stop_that_left_only_what_wa
 #[test]
 fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and_the_triggers() {
     let (log, subscriber) = Log::new();
-    // With one subscriber alone, a test on another thread that has none could switch a span off for all.
+    // With only one subscriber, a test on another thread without one could disable a span for all.
     let _another = tracing::Dispatch::new(tracing_subscriber::fmt().with_writer(io::sink).finish());
     let _guard = tracing::subscriber::set_default(subscriber);
     World::run(4, |world| async move {
@@ -187,7 +187,7 @@ fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and
             .build(move |context: Context, _: Request| {
                 seen.lock().unwrap().push(context.id().to_string());
                 async move {
-                    // What is logged after a wait is logged in the same span.
+                    // Lines after an await are in the same span.
                     context.clock().sleep(Duration::from_millis(1)).await;
                     tracing::info!("hello");
                     match context.attempt() {
@@ -198,7 +198,7 @@ fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         let keys = |id: &str, attempt: &str| {
@@ -207,8 +207,8 @@ fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and
                  reconcileID={id} triggers=ConfigMap created{attempt}}}"
             )
         };
-        let ids = ids.lock().unwrap();
-        let (hello, failed) = (log.lines("hello"), log.lines("reconciling failed"));
+        let ids = ids.lock().unwrap().clone();
+        let (hello, failed) = (log.lines("hello"), log.lines("reconcile failed"));
         assert_eq!((ids.len(), hello.len(), failed.len()), (2, 2, 2));
         for (number, (id, attempt)) in ids.iter().zip(["", " attempt=2"]).enumerate() {
             assert!(hello[number].contains(&keys(id, attempt)), "{}", hello[number]);
@@ -217,5 +217,9 @@ fn what_a_reconciler_logs_and_its_errors_have_the_keys_of_controller_runtime_and
         assert!(failed[0].contains(" WARN ") && failed[0].contains("for now"), "{}", failed[0]);
         assert!(failed[1].contains(" ERROR ") && failed[1].contains("for good"), "{}", failed[1]);
         assert_eq!(log.lines("for now").len(), 1, "an error is logged once");
+        controller.trigger(Request::new("default", "b").in_cluster(ClusterName::new("hub")));
+        world.settle().await;
+        let lines = log.lines("hello");
+        assert!(lines[2].contains("name=b cluster=hub reconcileID="), "{}", lines[2]);
     });
 }

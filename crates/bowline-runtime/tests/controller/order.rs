@@ -1,12 +1,11 @@
-//! What comes when: nothing before all is seen, nothing twice at once, what matters first.
+//! Order of reconciles: after the sync, never concurrently for one object, changes first.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_apiserver::Verdict;
+use bowline_apiserver::Verb;
 use bowline_clock::Instant;
 use bowline_runtime::{Action, Context, Error, Request, Watch, handler, source};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -29,10 +28,7 @@ fn nothing_is_reconciled_before_all_handlers_have_seen_the_initial_objects() {
     World::run(1, |world| async move {
         world.create("a").await;
         create_secrets(&world, 1000).await;
-        world.on_read(|call| {
-            let delay = if call.resource == "secrets" { 30 } else { 0 };
-            (Duration::from_secs(delay), Verdict::Proceed)
-        });
+        world.faults.on([Verb::List, Verb::Watch]).resource("secrets").delay(Duration::from_secs(30));
         let notes = Notes::default();
         let written = notes.clone();
         let to_a = handler::map(|_: &Secret| [Request::new("default", "a")]);
@@ -46,13 +42,13 @@ fn nothing_is_reconciled_before_all_handlers_have_seen_the_initial_objects() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         assert!(world.clock.now() >= Instant::ZERO + Duration::from_secs(30), "it waited for the secrets");
         world.settle().await;
         // The first run knows of every secret: all of them had been handled before it began.
         assert_eq!(notes.len(), 1);
         let triggers = notes.triggers().remove(0);
-        assert!(triggers.starts_with("ConfigMap found; Secret default/secret-0 found; "), "{triggers}");
+        assert!(triggers.starts_with("ConfigMap initial; Secret default/secret-0 initial; "), "{triggers}");
         assert!(triggers.ends_with("; and 985 more"), "{triggers}");
     });
 }
@@ -66,7 +62,7 @@ fn an_object_is_never_reconciled_twice_at_once() {
         let controller = world
             .cluster
             .controller::<ConfigMap>()
-            .concurrency(NonZeroUsize::new(8).unwrap())
+            .concurrency(8)
             .build(move |context: Context, request: Request| {
                 let (within, peak) = (within.clone(), peak.clone());
                 async move {
@@ -83,7 +79,7 @@ fn an_object_is_never_reconciled_twice_at_once() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         for name in ["a", "b", "c"] {
             world.create(name).await;
         }
@@ -121,7 +117,7 @@ fn what_is_found_at_the_start_waits_behind_what_happens() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("new").await;
         world.until("all ran", || notes.len() == 51).await;
         let place = notes.requests().iter().position(|request| request == "default/new").unwrap();
@@ -157,7 +153,7 @@ fn priority_is_kept(seed: u64, first: fn() -> Result<Action, Error>, comes_first
             })
             .expect("it can be built");
         controller.start().expect("it can be started");
-        controller.ready().await.expect("it is ready");
+        controller.wait_ready().await.expect("it is ready");
         world.until("it ran once", || notes.len() == 1).await;
         controller.trigger(Request::new("default", "usual-0"));
         // It is in line again before these, while the first of them runs.

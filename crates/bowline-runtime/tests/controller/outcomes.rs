@@ -1,10 +1,10 @@
-//! What a reconciler returns, and what comes of it.
+//! Results of a reconciler and their effects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bowline_runtime::{Action, Context, Error, Outcome, Request, Result, terminal};
+use bowline_runtime::{Action, Context, Error, ReconcileOutcome, Request, Result, terminal};
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn an_object_is_reconciled_when_it_is_found_created_changed_and_deleted() {
         world.delete("new").await;
         world.settle().await;
         assert_eq!(notes.requests(), ["default/old", "default/new", "default/new", "default/new"]);
-        let triggers = ["ConfigMap found", "ConfigMap created", "ConfigMap updated", "ConfigMap deleted"];
+        let triggers = ["ConfigMap initial", "ConfigMap created", "ConfigMap updated", "ConfigMap deleted"];
         assert_eq!(notes.triggers(), triggers);
     });
 }
@@ -42,14 +42,14 @@ fn a_reconciler_of_objects_gets_the_object_and_is_not_called_for_one_that_is_gon
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         world.delete("a").await;
         world.settle().await;
         assert_eq!(*names.lock().unwrap(), ["a"]);
         assert_eq!(
             world.journal(),
-            ["default/a: done (ConfigMap found)", "default/a: gone (ConfigMap deleted)"]
+            ["default/a: done (ConfigMap initial)", "default/a: gone (ConfigMap deleted)"]
         );
     });
 }
@@ -70,13 +70,14 @@ fn backoff_grows_with_each_error_and_begins_anew_after_a_success() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         world.touch("a", "1").await;
         world.settle().await;
         let notes = notes.all();
-        let gaps: Vec<_> = notes.windows(2).map(|pair| pair[1].at.since(pair[0].at).as_millis()).collect();
+        let gaps: Vec<_> =
+            notes.windows(2).map(|pair| pair[1].at.duration_since(pair[0].at).as_millis()).collect();
         assert_eq!(gaps[..4], [5, 10, 20, 40], "{gaps:?}");
         assert_eq!(gaps[5], 5, "{gaps:?}");
         let attempts: Vec<_> = notes.iter().map(|note| note.attempt).collect();
@@ -105,12 +106,13 @@ fn a_terminal_error_is_counted_and_not_retried() {
 fn retries_end_at_the_maximum_and_the_hook_is_called() {
     World::run(5, |world| async move {
         let given_up = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let told = given_up.clone();
+        let calls = given_up.clone();
         let controller = world
             .cluster
             .controller::<ConfigMap>()
             .max_retries(3, move |gave_up| {
-                told.lock()
+                calls
+                    .lock()
                     .unwrap()
                     .push(format!("{} after {}: {}", gave_up.request, gave_up.attempts, gave_up.error));
             })
@@ -125,7 +127,7 @@ fn retries_end_at_the_maximum_and_the_hook_is_called() {
             world.journal(),
             [failed, failed, failed, "default/a: given up: never (ConfigMap created)"]
         );
-        // Something happens to it: it begins anew, with the shortest delay.
+        // A change of the object starts over, with the shortest delay.
         world.touch("a", "1").await;
         world.settle().await;
         let runs = world.cluster.journal().runs();
@@ -147,7 +149,7 @@ fn a_panic_is_counted_and_retried() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         assert_eq!(
@@ -193,7 +195,7 @@ fn backing_off_is_no_error_and_waits_longer_each_time() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         let runs = world.cluster.journal().runs();
@@ -226,7 +228,7 @@ fn a_reconciler_of_objects_is_never_given_one_older_than_what_it_wrote() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.slow_down(Duration::from_secs(1));
         world.clock.sleep(Duration::from_secs(60)).await;
         let map = world.maps().get("a").await.unwrap();
@@ -261,7 +263,7 @@ fn what_panics_when_it_is_dropped_loses_no_request() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.clock.sleep(Duration::from_secs(5)).await;
         let panicked = "default/a: panicked: the reconciler panicked: when it was dropped: on purpose";
@@ -289,7 +291,7 @@ fn only_errors_count_towards_the_maximum_of_retries_and_backing_off_begins_their
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.clock.sleep(Duration::from_secs(60)).await;
         let runs = world.cluster.journal().runs();
@@ -298,7 +300,7 @@ fn only_errors_count_towards_the_maximum_of_retries_and_backing_off_begins_their
         assert_eq!(outcomes, [back, back, back, back, failed, failed, back, failed, failed, "given up: no"]);
         let attempts: Vec<_> = runs.iter().map(|run| run.attempt).collect();
         assert_eq!(attempts, [1, 1, 1, 1, 1, 2, 3, 1, 2, 3]);
-        // The delays grow all the same.
+        // The delays grow nevertheless.
         let gaps: Vec<_> = runs
             .windows(2)
             .map(|pair| pair[1].started.duration_since(pair[0].started).unwrap().as_millis())
@@ -329,7 +331,7 @@ fn an_error_that_panics_when_it_is_shown_loses_no_request() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         let panicked =
@@ -350,10 +352,10 @@ fn a_journal_keeps_no_more_of_an_error_than_a_kilobyte() {
             .build(|_: Context, _: Request| async { Result::<Action>::Err(terminal("é".repeat(100_000))) })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
-        let Outcome::Terminal(text) = world.cluster.journal().runs().remove(0).outcome else {
+        let ReconcileOutcome::Terminal(text) = world.cluster.journal().runs().remove(0).outcome else {
             panic!("it fails")
         };
         assert!((1000..=1024).contains(&text.len()), "{}", text.len());
@@ -361,7 +363,7 @@ fn a_journal_keeps_no_more_of_an_error_than_a_kilobyte() {
     });
 }
 
-/// Each form of a reconciler can be built.
+/// Every form of a reconciler can be built.
 mod forms {
     use super::*;
     use bowline_runtime::{ObjectReconciler, Reconciler};
@@ -412,11 +414,13 @@ mod forms {
             ];
             for controller in &all {
                 controller.start().unwrap();
-                controller.ready().await.unwrap();
+                controller.wait_ready().await.unwrap();
             }
             let first = world.journal();
-            assert!(first.contains(&"default/a: failed: default/a by request (ConfigMap found)".to_owned()));
-            assert!(first.contains(&"default/a: failed: boxed (ConfigMap found)".to_owned()), "{first:?}");
+            assert!(
+                first.contains(&"default/a: failed: default/a by request (ConfigMap initial)".to_owned())
+            );
+            assert!(first.contains(&"default/a: failed: boxed (ConfigMap initial)".to_owned()), "{first:?}");
         });
     }
 }

@@ -1,6 +1,5 @@
 //! Many objects, several controllers, one watch.
 
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +22,7 @@ fn three_controllers_of_ten_thousand_objects_share_one_watch() {
                 .cluster
                 .controller::<ConfigMap>()
                 .named(format!("controller-{number}"))
-                .concurrency(NonZeroUsize::new(4).unwrap())
+                .concurrency(4)
                 .build(move |_: Context, _: Arc<ConfigMap>| {
                     count.fetch_add(1, Ordering::Relaxed);
                     async { Ok::<_, Error>(Action::done()) }
@@ -49,7 +48,7 @@ fn three_controllers_of_ten_thousand_objects_share_one_watch() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         assert_eq!(*counted.lock().unwrap(), [10_000]);
 
@@ -80,7 +79,7 @@ fn a_worker_with_much_to_do_lets_others_run() {
             })
             .unwrap();
         controller.start().unwrap();
-        // Who asks again and again without a wait keeps simulated time where it is.
+        // A caller that polls without a wait stops simulated time.
         begun.notified().await;
         let (mut longest, mut before) = (0, count.load(Ordering::Relaxed));
         while before < 5_000 {

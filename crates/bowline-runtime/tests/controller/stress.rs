@@ -1,8 +1,7 @@
-//! Controllers on many threads in real time: what is watched, removed, stopped and started at the same time, and threads
+//! Controllers on many threads in real time: watches that are added, removed, stopped and started at the same time, and threads
 //! that do not give way.
 
 use std::collections::BTreeSet;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -95,8 +94,7 @@ impl Running {
 
 fn build(place: &Place, running: &Running) -> Controller {
     let running = running.clone();
-    let builder =
-        place.cluster.controller::<ConfigMap>().concurrency(NonZeroUsize::new(4).expect("not zero"));
+    let builder = place.cluster.controller::<ConfigMap>().concurrency(4);
     let reconcile = move |_: Context, map: Arc<ConfigMap>| {
         running.clone().run(map.metadata.name.clone().unwrap_or_default())
     };
@@ -123,13 +121,13 @@ async fn watch_and_remove(controller: Controller, clock: Clock, turns: usize) {
         for watch in [secrets, channel, function] {
             let watch = watch.expect("it can be watched");
             if !turn.is_multiple_of(10) {
-                watch.remove().await;
+                watch.unregister().await;
             }
         }
     }
 }
 
-/// Stops and starts, whoever else does.
+/// Stops and starts, concurrently with others.
 async fn stop_and_start(controller: Controller, clock: Clock, turns: usize) {
     for turn in 0..turns {
         let _ = controller.stop().await.expect("it does not end by itself");
@@ -140,7 +138,7 @@ async fn stop_and_start(controller: Controller, clock: Clock, turns: usize) {
         match turn % 3 {
             0 => {}
             1 => clock.sleep(Duration::from_millis(1)).await,
-            _ => match controller.ready().await {
+            _ => match controller.wait_ready().await {
                 Ok(()) | Err(ControllerError::NotRunning { .. }) => {}
                 Err(error) => panic!("{error}"),
             },
@@ -158,7 +156,7 @@ async fn watching_removing_stopping_and_starting_at_the_same_time_leaves_nothing
     let running = Running::default();
     let controller = build(&place, &running);
     controller.start().unwrap();
-    controller.ready().await.unwrap();
+    controller.wait_ready().await.unwrap();
     let load = place.clock.scope("load");
     let mut tasks = Vec::new();
     for number in 0..2 {
@@ -183,7 +181,7 @@ async fn watching_removing_stopping_and_starting_at_the_same_time_leaves_nothing
     if !controller.is_running() {
         controller.start().unwrap();
     }
-    controller.ready().await.unwrap();
+    controller.wait_ready().await.unwrap();
     let runs = running.runs.load(Ordering::Relaxed);
     controller.trigger(Request::new("default", "map-3"));
     place.until("it reconciles", || running.runs.load(Ordering::Relaxed) > runs).await;
@@ -238,7 +236,7 @@ async fn a_stop_does_not_wait_for_ever_for_a_handler_or_a_reconciler_that_blocks
         })
         .unwrap();
     controller.start().unwrap();
-    controller.ready().await.unwrap();
+    controller.wait_ready().await.unwrap();
     controller.trigger(Request::new("default", "a"));
     place.create("a").await;
     place.until("both block", || entered.load(Ordering::Relaxed) > 0 && done.load(Ordering::Relaxed)).await;

@@ -1,10 +1,10 @@
-//! What goes wrong around a controller, and whom it hurts.
+//! Failures around a controller, and their effects.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, Settings};
+use bowline_cache::{CacheOptions, SelectionSettings};
 use bowline_runtime::{
     Action, Change, Cluster, Context, ControllerError, Error, Request, Watch, handler, source,
 };
@@ -40,26 +40,26 @@ fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it
         assert!(missing[0].contains("secrets is forbidden: you may not"), "{missing:?}");
         assert!(!waiting.is_ready());
 
-        let error = waiting.ready().await.unwrap_err();
-        assert!(world.clock.now().since(bowline_clock::Instant::ZERO) >= Duration::from_secs(120));
+        let error = waiting.wait_ready().await.unwrap_err();
+        assert!(world.clock.now().duration_since(bowline_clock::Instant::ZERO) >= Duration::from_secs(120));
         assert!(matches!(error, ControllerError::NotSynced { .. }));
         let text = error.to_string();
         assert!(text.starts_with("the controller \"secret\" could not begin within 120s"), "{text}");
         assert!(text.contains("secrets (v1)") && text.contains("you may not"), "{text}");
         assert!(!waiting.is_running());
 
-        // Once it may, it can be started again.
+        // Once it is allowed, the controller can be started again.
         world.heal();
         waiting.start().unwrap();
-        waiting.ready().await.unwrap();
+        waiting.wait_ready().await.unwrap();
         assert_eq!(world.watches("configmaps"), 1, "controllers share a watch");
         world.touch("a", "1").await;
         world.until("the other goes on", || notes.len() == 2).await;
         world.settle().await;
-        // What had begun before is watched once, not twice.
+        // The watch that started before runs once, not twice.
         let runs = world.cluster.journal().runs();
         let runs: Vec<_> = runs.iter().filter(|run| &*run.controller == "secret").map(line).collect();
-        assert_eq!(runs, ["default/a: done (ConfigMap found)", "default/a: done (ConfigMap updated)"],);
+        assert_eq!(runs, ["default/a: done (ConfigMap initial)", "default/a: done (ConfigMap updated)"],);
         assert!(world.cluster.cache().stats().iter().all(|(_, stats)| stats.handlers <= 2));
     });
 }
@@ -67,9 +67,9 @@ fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it
 #[test]
 fn a_controller_that_cannot_watch_one_thing_leaves_no_watch_of_another_behind() {
     World::run(5, |world| async move {
-        let options = CacheOptions::new().settings(Settings::new().labels("!!"));
+        let options = CacheOptions::new().settings(SelectionSettings::new().labels("!!"));
         let broken = Cluster::builder(&world.scope().spawner(), world.client.clone()).cache(options);
-        let broken = broken.build().unwrap();
+        let broken = broken.named("broken").build().unwrap();
         let controller = world
             .cluster
             .controller::<ConfigMap>()
@@ -78,8 +78,11 @@ fn a_controller_that_cannot_watch_one_thing_leaves_no_watch_of_another_behind() 
             .unwrap();
         for _ in 0..2 {
             controller.start().unwrap();
-            let error = controller.ended().await.unwrap_err();
-            assert!(matches!(&error, ControllerError::Watch { watch, .. } if watch == "Secret"), "{error}");
+            let error = controller.wait_ended().await.unwrap_err();
+            assert!(
+                matches!(&error, ControllerError::Watch { watch, .. } if watch == "Secret@broken"),
+                "{error}"
+            );
             assert!(world.cluster.cache().stats().is_empty(), "{:?}", world.cluster.cache().stats());
             assert!(!controller.is_running() && controller.waiting_for().is_empty());
         }
@@ -97,11 +100,11 @@ fn a_controller_may_wait_as_long_as_it_takes() {
         assert!(controller.is_running() && !controller.is_ready());
         assert_eq!(controller.waiting_for().len(), 1);
         world.heal();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
     });
 }
 
-/// A config map that has to have a value, which the server knows nothing of.
+/// A config map with a required value, which the server does not know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct StrictMap {
     metadata: ObjectMeta,
@@ -158,13 +161,13 @@ fn an_object_that_cannot_be_read_does_not_stop_the_others() {
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         world.create("worse").await;
         world.create_map(&json!({"metadata": {"name": "better"}, "data": {"value": "1"}})).await;
         world.settle().await;
         assert_eq!(*seen.lock().unwrap(), ["good", "better"]);
-        // Once it can be read, it is one of them.
+        // Once it can be decoded, it is reconciled like the others.
         world.touch("bad", "1").await;
         world.settle().await;
         assert_eq!(*seen.lock().unwrap(), ["good", "better", "bad"]);
@@ -172,7 +175,7 @@ fn an_object_that_cannot_be_read_does_not_stop_the_others() {
 }
 
 #[test]
-fn a_predicate_or_a_handler_that_panics_loses_one_change_and_no_more() {
+fn a_predicate_that_panics_for_one_object_does_not_keep_the_controller_from_beginning() {
     World::run(3, |world| async move {
         let notes = crate::world::Notes::default();
         let written = notes.clone();
@@ -192,7 +195,7 @@ fn a_predicate_or_a_handler_that_panics_loses_one_change_and_no_more() {
             world.create(name).await;
         }
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         assert_eq!(notes.requests(), ["default/a", "default/z"]);
     });

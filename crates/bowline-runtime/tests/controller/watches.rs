@@ -1,4 +1,4 @@
-//! What controllers watch: sources, handlers, predicates, and watches that come and go.
+//! Watches of controllers: sources, handlers, predicates, and watches that are added and removed later.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Notes, World, noting};
 
-/// A controller that writes its runs down, and is ready.
+/// A ready controller that records its runs.
 async fn written_down<K: 'static>(builder: ControllerBuilder<K>) -> (Controller, Notes) {
     let notes = Notes::default();
     let written = notes.clone();
@@ -31,7 +31,7 @@ async fn written_down<K: 'static>(builder: ControllerBuilder<K>) -> (Controller,
         })
         .expect("it can be built");
     controller.start().expect("it can be started");
-    controller.ready().await.expect("it is ready");
+    controller.wait_ready().await.expect("it is ready");
     (controller, notes)
 }
 
@@ -51,24 +51,24 @@ fn the_owner_of_a_packed_object_reads_it_whole() {
     World::run(1, |world| async move {
         let uid = world.create_map(&json!({"metadata": {"name": "parent"}})).await.metadata.uid;
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let told = seen.clone();
+        let runs = seen.clone();
         let controller = world
             .cluster
             .controller::<ConfigMap>()
-            .owns_kind(Kind::packed::<Secret>())
+            .owns_with(Kind::packed::<Secret>(), |watch| watch)
             .build(move |context: Context, map: Arc<ConfigMap>| {
-                let told = told.clone();
+                let runs = runs.clone();
                 async move {
                     let child = context.client().find::<Secret>(&ObjectKey::new("default", "child")).await?;
                     let text = child.and_then(|child| child.data.clone()).unwrap_or_default();
                     let values: Vec<_> = text.into_values().map(|value| value.0).collect();
-                    told.lock().expect("nobody panics").push((map.name_any(), values.concat()));
+                    runs.lock().expect("nobody panics").push((map.name_any(), values.concat()));
                     Ok::<_, Error>(Action::done())
                 }
             })
             .unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         let owner = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "name": "parent", "uid": uid, "controller": true,
@@ -126,7 +126,7 @@ fn owners_are_matched_by_group_and_kind_and_all_of_them_if_asked_for() {
         let one = Watch::new(source::kind::<ConfigMap>(), handler::owner_of(&kind));
         let (_second, only) =
             written_down(Controller::builder(&world.cluster).named("one").watches(one)).await;
-        // An owner that is in no namespace is looked for in none.
+        // A cluster-scoped owner gives a request without a namespace.
         let space = json!({"apiVersion": "v1", "kind": "Namespace", "name": "space", "uid": "3"});
         let cluster_wide = Watch::new(source::kind::<ConfigMap>(), handler::owner::<Namespace>().any());
         let (_third, wide) =
@@ -189,13 +189,13 @@ fn a_late_watch_shows_what_there_is_and_a_removed_one_shows_nothing_more() {
         create_secret(&world, "before").await;
         let (controller, notes) = noting(&world).await;
         let watch = controller.watch(Watch::new(source::kind::<Secret>(), handler::object())).unwrap();
-        watch.synced().await;
+        watch.wait_synced().await;
         world.settle().await;
-        assert_eq!(notes.triggers(), ["Secret found"]);
+        assert_eq!(notes.triggers(), ["Secret initial"]);
         create_secret(&world, "during").await;
         world.settle().await;
         assert_eq!(notes.triggers()[1..], ["Secret created"]);
-        watch.remove().await;
+        watch.unregister().await;
         create_secret(&world, "after").await;
         world.settle().await;
         assert_eq!(notes.len(), 2, "nothing comes from a watch that was removed");
@@ -203,7 +203,7 @@ fn a_late_watch_shows_what_there_is_and_a_removed_one_shows_nothing_more() {
         // The others go on, also after a stop and a start.
         let _ = controller.stop().await.unwrap();
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
         assert_eq!(notes.triggers()[2..], ["ConfigMap created"]);
@@ -222,10 +222,10 @@ fn a_kind_that_nobody_watches_any_more_is_read_from_the_server() {
             controller.watch(Watch::new(source::kind::<Secret>(), handler::object())).expect("it can begin")
         });
         for watch in watches {
-            watch.synced().await;
+            watch.wait_synced().await;
             assert!(client.is_cached(&secrets), "one watch of the two is there");
             client.get::<Secret>(&key).await.unwrap();
-            watch.remove().await;
+            watch.unregister().await;
         }
         assert!(!client.is_cached(&secrets));
         world.settle().await;
@@ -245,9 +245,9 @@ fn a_watch_that_is_added_before_the_start_begins_with_it() {
         world.settle().await;
         assert_eq!(notes.len(), 0);
         controller.start().unwrap();
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
-        assert_eq!(notes.triggers(), ["Secret found"]);
+        assert_eq!(notes.triggers(), ["Secret initial"]);
     });
 }
 
@@ -261,7 +261,7 @@ fn a_late_watch_of_a_forbidden_kind_is_in_nobodys_way() {
         world.settle().await;
         assert_eq!(notes.requests(), ["default/a"]);
         assert_eq!(controller.waiting_for()[0].source(), "Secret");
-        watch.remove().await;
+        watch.unregister().await;
         assert!(controller.waiting_for().is_empty());
     });
 }
@@ -277,13 +277,13 @@ fn what_a_channel_carries_is_reconciled_until_it_is_closed() {
         map.metadata.namespace = Some("default".to_owned());
         sender.send(map.clone()).await.unwrap();
         world.settle().await;
-        assert_eq!(notes.triggers(), ["webhook signalled"]);
-        // What is sent while the controller is stopped waits.
+        assert_eq!(notes.triggers(), ["webhook generic"]);
+        // Items that are sent while the controller is stopped wait.
         let _ = controller.stop().await.unwrap();
         sender.send(map.clone()).await.unwrap();
         controller.start().unwrap();
         world.settle().await;
-        assert_eq!(notes.triggers()[1..], ["webhook signalled"]);
+        assert_eq!(notes.triggers()[1..], ["webhook generic"]);
         drop(sender);
         world.create("a").await;
         world.settle().await;
@@ -320,7 +320,7 @@ fn streams_and_functions_are_sources() {
             let (clock, map) = (clock.clone(), map.clone());
             async move {
                 clock.sleep(Duration::from_secs(1)).await;
-                sink.object(&map);
+                sink.object(&map).await;
                 sink.request(Request::new("default", "by-name"));
             }
         });
@@ -330,9 +330,9 @@ fn streams_and_functions_are_sources() {
             .watches(Watch::new(function, handler::object()));
         let (_controller, notes) = written_down(builder).await;
         world.settle().await;
-        assert_eq!(notes.triggers(), ["replay signalled"]);
+        assert_eq!(notes.triggers(), ["replay generic"]);
         world.clock.sleep(Duration::from_secs(1)).await;
-        assert_eq!(notes.triggers()[1..], ["clockwork signalled", "clockwork signalled"]);
+        assert_eq!(notes.triggers()[1..], ["clockwork generic", "clockwork generic"]);
         assert_eq!(notes.requests()[1..], ["default/a", "default/by-name"]);
     });
 }
@@ -351,7 +351,7 @@ fn a_function_may_ask_for_more_objects_at_once_than_the_queue_is_told_of() {
         world.settle().await;
         let expected: Vec<_> = (0..MANY).map(|number| format!("default/{number:04}")).collect();
         assert_eq!(notes.requests(), expected);
-        assert!(notes.triggers().iter().all(|triggers| triggers == "finder signalled"));
+        assert!(notes.triggers().iter().all(|triggers| triggers == "finder generic"));
     });
 }
 
@@ -376,7 +376,8 @@ fn kinds_may_be_watched_dynamically_by_metadata_alone_or_on_another_cluster() {
                 .watches(Watch::new(source::metadata::<ConfigMap>(), handler::object())),
         )
         .await;
-        let other = Cluster::new(&world.scope().spawner(), world.client.clone()).unwrap();
+        let other = Cluster::builder(&world.scope().spawner(), world.client.clone()).named("other");
+        let other = other.build().unwrap();
         other.start();
         let (_third, elsewhere) = written_down(
             Controller::builder(&world.cluster)
@@ -389,7 +390,7 @@ fn kinds_may_be_watched_dynamically_by_metadata_alone_or_on_another_cluster() {
         world.settle().await;
         assert_eq!(*names.lock().unwrap(), ["a"]);
         assert_eq!(by_metadata.triggers(), ["ConfigMap created"]);
-        assert_eq!(elsewhere.triggers(), ["Secret created"]);
+        assert_eq!(elsewhere.triggers(), ["Secret@other created"]);
         assert_eq!(other.cache().stats().len(), 1, "the other cluster watches it");
     });
 }
@@ -472,6 +473,6 @@ fn a_resync_shows_every_object_once_more() {
         let (_controller, notes) =
             written_down(Controller::builder(&world.cluster).named("resync").watches(watch)).await;
         world.clock.sleep(Duration::from_secs(70)).await;
-        assert_eq!(notes.triggers(), ["ConfigMap found", "ConfigMap resynced", "ConfigMap resynced"]);
+        assert_eq!(notes.triggers(), ["ConfigMap initial", "ConfigMap resynced", "ConfigMap resynced"]);
     });
 }

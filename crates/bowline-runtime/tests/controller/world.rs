@@ -3,63 +3,16 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
+use bowline_apiserver::faults::Faults;
+use bowline_apiserver::{ApiServer, Verb};
+use bowline_cache::CacheOptions;
 use bowline_clock::{Clock, Instant, Scope, Simulation};
 use bowline_machinery::Status;
-use bowline_runtime::{Action, Cluster, Context, Controller, Request, Run};
+use bowline_runtime::{Action, Cluster, Context, Controller, ReconcileRecord, Request};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-
-/// Decides about lists and watches: how long they take, and what becomes of them.
-type OnRead = Box<dyn FnMut(&Call) -> (Duration, Verdict) + Send>;
-
-#[derive(Default)]
-struct Obstacles {
-    on_read: Option<OnRead>,
-    frames_take: Duration,
-    watches: Vec<Call>,
-}
-
-#[derive(Clone)]
-struct Standing {
-    clock: Clock,
-    obstacles: Arc<Mutex<Obstacles>>,
-}
-
-impl Standing {
-    fn lock(&self) -> MutexGuard<'_, Obstacles> {
-        self.obstacles.lock().expect("nobody panics with it")
-    }
-}
-
-impl Hook for Standing {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut obstacles = self.lock();
-        if call.verb == Verb::Watch {
-            obstacles.watches.push(call.clone());
-        }
-        let is_read = matches!(call.verb, Verb::Watch | Verb::List);
-        let decided = obstacles.on_read.as_mut().filter(|_| is_read).map(|decide| decide(call));
-        drop(obstacles);
-        let (delay, verdict) = decided.unwrap_or_default();
-        Box::pin(async move {
-            if !delay.is_zero() {
-                self.clock.sleep(delay).await;
-            }
-            verdict
-        })
-    }
-
-    fn frame<'a>(&'a self, _: &'a Call, _: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        let delay = self.lock().frames_take;
-        Box::pin(async move {
-            self.clock.sleep(delay).await;
-            FrameVerdict::Send
-        })
-    }
-}
 
 /// A server and a cluster on it, in a simulation.
 pub(crate) struct World {
@@ -67,22 +20,32 @@ pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) cluster: Cluster,
     pub(crate) server: ApiServer,
-    standing: Standing,
+    pub(crate) faults: Faults,
     scope: Scope,
 }
 
 impl World {
     /// Runs a test in a simulation. The cluster is started.
     pub(crate) fn run<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(Self) -> F) {
+        Self::run_with(seed, CacheOptions::new(), test);
+    }
+
+    /// The same, with options of the cluster's cache.
+    pub(crate) fn run_with<F: Future<Output = ()>>(
+        seed: u64,
+        cache: CacheOptions,
+        test: impl FnOnce(Self) -> F,
+    ) {
         Simulation::new(seed).run(|clock| async move {
-            let standing = Standing { clock: clock.clone(), obstacles: Arc::default() };
-            let server = ApiServer::builder().clock(clock.clone()).hook(standing.clone()).build();
+            let faults = Faults::new();
+            let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
             let server = server.expect("it can be built");
             let client = Client::new(server.clone(), "default");
             let scope = clock.scope("test");
-            let cluster = Cluster::new(&scope.spawner(), client.clone()).expect("it can be made");
+            let cluster = Cluster::builder(&scope.spawner(), client.clone()).cache(cache).build();
+            let cluster = cluster.expect("it can be made");
             cluster.start();
-            test(Self { clock, client, cluster, server, standing, scope }).await;
+            test(Self { clock, client, cluster, server, faults, scope }).await;
         });
     }
 
@@ -90,38 +53,25 @@ impl World {
         &self.scope
     }
 
-    /// From now on this decides about lists and watches.
-    pub(crate) fn on_read(&self, decide: impl FnMut(&Call) -> (Duration, Verdict) + Send + 'static) {
-        self.standing.lock().on_read = Some(Box::new(decide));
-    }
-
     /// Each event of a watch takes so long from now on.
     pub(crate) fn slow_down(&self, delay: Duration) {
-        self.standing.lock().frames_take = delay;
+        self.faults.events().delay(delay);
     }
 
     /// Nothing stands in the way any more.
     pub(crate) fn heal(&self) {
-        self.standing.lock().on_read = None;
+        self.faults.remove_all();
     }
 
     /// Lists and watches of a resource are forbidden.
-    pub(crate) fn forbid(&self, resource: &'static str) {
-        self.on_read(move |call| {
-            let is_forbidden = call.resource == resource;
-            let text = format!("{resource} is forbidden: you may not");
-            let verdict = if is_forbidden {
-                Verdict::Fail(Status::failure(403, "Forbidden", text))
-            } else {
-                Verdict::Proceed
-            };
-            (Duration::ZERO, verdict)
-        });
+    pub(crate) fn forbid(&self, resource: &str) {
+        let status = Status::failure(403, "Forbidden", format!("{resource} is forbidden: you may not"));
+        self.faults.on([Verb::List, Verb::Watch]).resource(resource).fail(status);
     }
 
     /// How many watches of a resource the server was asked for.
     pub(crate) fn watches(&self, resource: &str) -> usize {
-        self.standing.lock().watches.iter().filter(|call| call.resource == resource).count()
+        self.faults.requests().verb(Verb::Watch).resource(resource).count()
     }
 
     pub(crate) fn maps(&self) -> Api<ConfigMap> {
@@ -182,7 +132,7 @@ impl World {
 }
 
 /// `default/a: done (ConfigMap created)`
-pub(crate) fn line(run: &Run) -> String {
+pub(crate) fn line(run: &ReconcileRecord) -> String {
     format!("{}: {} ({})", run.request, run.outcome, run.triggers)
 }
 
@@ -243,7 +193,7 @@ pub(crate) async fn noting(world: &World) -> (Controller, Notes) {
         })
         .expect("it can be built");
     controller.start().expect("it can be started");
-    controller.ready().await.expect("it sees all that there is");
+    controller.wait_ready().await.expect("it sees all that there is");
     (controller, notes)
 }
 

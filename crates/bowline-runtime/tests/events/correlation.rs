@@ -1,4 +1,4 @@
-//! What becomes of many events that are alike.
+//! Aggregation and rate limits of similar events.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use std::time::Duration;
 use bowline_apiserver::Verb;
 use bowline_clock::Clock;
 use bowline_runtime::{
-    ApiSink, Broadcaster, CorrelatorOptions, EventApi, EventRecord, EventType, NewEvent, Repeats, Sink,
-    SinkFuture,
+    ApiSink, Broadcaster, CorrelatorOptions, EventApi, EventRecord, EventSink, EventType, NewEvent,
+    RepeatPolicy, SinkFuture,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::Event;
@@ -38,7 +38,7 @@ fn the_second_equal_event_begins_a_series_and_the_next_ones_only_count() {
 }
 
 #[test]
-fn the_version_of_an_object_makes_no_other_event() {
+fn another_resource_version_is_no_other_event() {
     World::run(|world| async move {
         let mut map = world.map("a").await;
         let cluster = world.cluster();
@@ -99,7 +99,7 @@ fn the_count_of_a_long_series_is_written_every_half_hour() {
             cluster.recorder("test").event(&map, EventType::Warning, "Failed", "again");
             world.pass(60).await;
         }
-        // In 2 h 15 min: the first, the second, and four times later.
+        // In 2 h 15 min: the first, the second, and four later ones.
         assert_eq!(world.calls().len(), 6, "{:?}", world.calls());
         let count = count(&world.events().await[0]);
         assert!((116..=122).contains(&count), "{count}");
@@ -107,7 +107,7 @@ fn the_count_of_a_long_series_is_written_every_half_hour() {
 }
 
 #[test]
-fn ten_different_notes_are_combined() {
+fn ten_different_notes_are_aggregated() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
@@ -125,12 +125,12 @@ fn ten_different_notes_are_combined() {
         recorder.event(&map, EventType::Warning, "Failed", "try 3");
         recorder.event(&map, EventType::Warning, "Other", "try 3");
         world.settle().await;
-        assert_eq!(world.events().await.len(), 11, "what was told apart still is, and so are other reasons");
+        assert_eq!(world.events().await.len(), 11, "separate notes and other reasons stay separate");
     });
 }
 
 #[test]
-fn a_combined_note_is_never_longer_than_the_api_takes() {
+fn an_aggregated_note_keeps_the_apis_limit() {
     World::run(|world| async move {
         let map = world.map("a").await;
         for api in [EventApi::EventsV1, EventApi::CoreV1] {
@@ -144,7 +144,7 @@ fn a_combined_note_is_never_longer_than_the_api_takes() {
                 world.pass(1).await;
             }
             assert_eq!(counts(&cluster).failed, 0, "{api:?}");
-            let _flushed = cluster.events().shutdown(Duration::from_secs(1)).await;
+            let _flushed = cluster.events().stop(Duration::from_secs(1)).await;
         }
         let events = world.events().await;
         let notes = || events.iter().map(|it| it.note.as_deref().unwrap());
@@ -154,7 +154,7 @@ fn a_combined_note_is_never_longer_than_the_api_takes() {
 }
 
 #[test]
-fn series_are_finished_also_while_there_is_always_something_to_write() {
+fn series_end_also_while_the_sink_is_always_busy() {
     World::run(|world| async move {
         let finished = Arc::new(AtomicBool::new(false));
         let sink = Slow { clock: world.clock.clone(), finished: Arc::clone(&finished) };
@@ -167,7 +167,7 @@ fn series_are_finished_also_while_there_is_always_something_to_write() {
             recorder.record_about(about("series"), NewEvent::normal("Again", "and again"));
             world.pass(2).await;
         }
-        // Two events for every one that can be written: the sink never rests.
+        // Two events for every one that can be written: the sink is always busy.
         for number in 0..800 {
             recorder.record_about(about(&number.to_string()), NewEvent::normal("Busy", "more"));
             world.clock.sleep(Duration::from_millis(500)).await;
@@ -183,19 +183,19 @@ fn series_are_finished_also_while_there_is_always_something_to_write() {
     });
 }
 
-/// Takes a second for every event, and knows when it has seen the last of the series.
+/// Takes a second per event, and notes when it gets the last one of the series.
 struct Slow {
     clock: Clock,
     finished: Arc<AtomicBool>,
 }
 
-impl Sink for Slow {
+impl EventSink for Slow {
     fn name(&self) -> &'static str {
         "slow"
     }
 
-    fn repeats(&self) -> Repeats {
-        Repeats::Series
+    fn repeats(&self) -> RepeatPolicy {
+        RepeatPolicy::Series
     }
 
     fn write<'a>(&'a self, event: &'a EventRecord, _earlier: bool) -> SinkFuture<'a> {
@@ -227,13 +227,13 @@ fn notes_are_counted_anew_after_ten_minutes_without_a_similar_event() {
 }
 
 #[test]
-fn one_source_may_tell_25_things_about_one_object_and_then_one_in_five_minutes() {
+fn one_source_may_write_25_events_about_one_object_and_then_one_per_five_minutes() {
     World::run(|world| async move {
         let (map, other) = (world.map("a").await, world.map("b").await);
         let cluster = world.cluster();
         let recorder = cluster.recorder("test");
         for number in 0..40 {
-            recorder.event(&map, EventType::Warning, format!("Reason{number}"), "told");
+            recorder.event(&map, EventType::Warning, format!("Reason{number}"), "note");
         }
         world.settle().await;
         assert_eq!(world.events().await.len(), 25);
@@ -243,10 +243,10 @@ fn one_source_may_tell_25_things_about_one_object_and_then_one_in_five_minutes()
         world.settle().await;
         assert_eq!(world.events().await.len(), 27);
         world.pass(299).await;
-        recorder.event(&map, EventType::Warning, "TooEarly", "told");
+        recorder.event(&map, EventType::Warning, "TooEarly", "note");
         world.pass(1).await;
-        recorder.event(&map, EventType::Warning, "InTime", "told");
-        recorder.event(&map, EventType::Warning, "TooMany", "told");
+        recorder.event(&map, EventType::Warning, "InTime", "note");
+        recorder.event(&map, EventType::Warning, "TooMany", "note");
         world.settle().await;
         let reasons: Vec<_> = world.events().await.into_iter().filter_map(|it| it.reason).collect();
         assert!(reasons.contains(&"InTime".to_owned()), "{reasons:?}");
@@ -255,7 +255,7 @@ fn one_source_may_tell_25_things_about_one_object_and_then_one_in_five_minutes()
 }
 
 #[test]
-fn an_event_that_was_filtered_is_told_with_its_count_when_there_is_room_again() {
+fn a_filtered_event_is_written_later_with_its_count() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let options = CorrelatorOptions::new().burst(NonZero::new(1).unwrap());
@@ -279,7 +279,7 @@ fn an_event_that_was_filtered_is_told_with_its_count_when_there_is_room_again() 
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_what_is_forgotten_leaves_its_count() {
+fn memory_is_bounded_and_dropped_series_write_their_count() {
     World::run(|world| async move {
         let options = CorrelatorOptions::new()
             .remembered(NonZero::new(2).unwrap())
@@ -305,7 +305,7 @@ fn what_is_remembered_is_bounded_and_what_is_forgotten_leaves_its_count() {
 }
 
 #[test]
-fn combined_events_of_the_core_group_show_the_last_note() {
+fn aggregated_events_of_the_core_group_show_the_last_note() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let sink = ApiSink::new(world.client.clone()).api(EventApi::CoreV1);

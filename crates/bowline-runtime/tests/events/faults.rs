@@ -1,12 +1,12 @@
-//! The API server is away, slow, or says no.
+//! An unavailable, slow or rejecting API server.
 
 use std::num::NonZero;
 use std::time::Duration;
 
-use bowline_apiserver::{Verb, Verdict};
+use bowline_apiserver::Verb;
 use bowline_machinery::{GroupResource, Status};
-use bowline_runtime::{ApiSink, Broadcaster, EventRecord, EventType, Sink, SinkFuture};
-use k8s_openapi::api::core::v1::Namespace;
+use bowline_runtime::{ApiSink, Broadcaster, EventRecord, EventSink, EventType, NewEvent, SinkFuture};
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
@@ -18,7 +18,7 @@ fn events_resource() -> GroupResource {
 }
 
 #[test]
-fn the_recorder_under_an_event_storm_while_the_api_server_is_away() {
+fn a_recorder_never_waits_in_a_storm_while_the_api_server_is_unavailable() {
     World::run(|world| async move {
         let cluster = world.cluster();
         let recorder = cluster.recorder("test");
@@ -33,10 +33,10 @@ fn the_recorder_under_an_event_storm_while_the_api_server_is_away() {
                 recorder.event(map, EventType::Warning, "Storm", "it blows");
             }
         }
-        assert_eq!(world.clock.now(), before, "nobody waited");
+        assert_eq!(world.clock.now(), before, "no call waited");
         world.pass(60).await;
         assert!(counts(&cluster).retried > 3, "{:?}", counts(&cluster));
-        // 1000 wait, and one is on its way; the others were told when there was no room, each time.
+        // 1000 wait, and one is being written; the others found the queue full.
         assert_eq!(counts(&cluster).sent, 0);
         let dropped = counts(&cluster).dropped;
         assert!((499 * 20..=500 * 20).contains(&dropped), "{dropped}");
@@ -52,7 +52,7 @@ fn the_recorder_under_an_event_storm_while_the_api_server_is_away() {
 }
 
 #[test]
-fn the_recorder_under_an_event_storm_while_the_api_server_is_there() {
+fn a_recorder_never_waits_in_a_storm_while_the_api_server_is_available() {
     World::run(|world| async move {
         let cluster = world.cluster();
         let recorder = cluster.recorder("test");
@@ -80,7 +80,7 @@ fn the_recorder_under_an_event_storm_while_the_api_server_is_there() {
 }
 
 #[test]
-fn a_sink_that_panics_refuses_that_event_and_is_given_the_next() {
+fn a_sink_that_panics_rejects_that_event_and_gets_the_next() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let events =
@@ -88,20 +88,20 @@ fn a_sink_that_panics_refuses_that_event_and_is_given_the_next() {
         let cluster = world.builder().events(events).build().unwrap();
         cluster.start();
         for reason in ["AtOnce", "Later", "Never"] {
-            cluster.recorder("test").event(&map, EventType::Normal, reason, "told");
+            cluster.recorder("test").event(&map, EventType::Normal, reason, "note");
         }
         world.settle().await;
         let (_, counts) = cluster.events().counts().remove(0);
         assert_eq!((counts.failed, counts.sent, counts.retried), (2, 1, 0));
         assert_eq!(world.events().await.len(), 1);
-        assert!(cluster.events().shutdown(Duration::from_secs(1)).await.is_complete());
+        assert!(cluster.events().stop(Duration::from_secs(1)).await.is_complete());
     });
 }
 
-/// Panics before it has a future, in it, or not at all.
+/// Panics before it returns a future, in the future, or not at all.
 struct Panicking(ApiSink);
 
-impl Sink for Panicking {
+impl EventSink for Panicking {
     fn name(&self) -> &'static str {
         "panicking"
     }
@@ -133,7 +133,7 @@ fn an_event_waits_for_the_server_and_is_written_once() {
 }
 
 #[test]
-fn an_event_is_given_up_after_twelve_tries_and_the_next_has_its_own() {
+fn an_event_is_dropped_after_twelve_attempts_and_the_next_one_has_its_own() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
@@ -151,15 +151,12 @@ fn an_event_is_given_up_after_twelve_tries_and_the_next_has_its_own() {
 }
 
 #[test]
-fn an_overloaded_server_is_asked_again() {
+fn an_overloaded_server_is_retried() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
-        let mut answers = vec![
-            Verdict::Fail(Status::too_many_requests("slow down", 1)),
-            Verdict::Fail(Status::internal("no leader")),
-        ];
-        world.before(move |_| answers.pop().unwrap_or_default());
+        world.writes().times(1).internal_error();
+        world.writes().times(1).too_many_requests(Duration::from_secs(1));
         cluster.recorder("test").event(&map, EventType::Normal, "Synced", "late");
         world.pass(30).await;
         assert_eq!((world.events().await.len(), counts(&cluster).retried), (1, 2));
@@ -167,43 +164,36 @@ fn an_overloaded_server_is_asked_again() {
 }
 
 #[test]
-fn an_answer_that_was_lost_makes_no_second_event() {
+fn a_lost_response_causes_no_second_event() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
-        let mut lost = 0;
-        world.committed(move |_| {
-            lost += 1;
-            if lost == 1 { Verdict::Disconnect } else { Verdict::Proceed }
-        });
+        let lost = world.writes().times(1).lose_response();
         let recorder = cluster.recorder("test");
-        recorder.event(&map, EventType::Normal, "Synced", "told");
+        recorder.event(&map, EventType::Normal, "Synced", "note");
         world.settle().await;
-        recorder.event(&map, EventType::Normal, "Synced", "told");
+        recorder.event(&map, EventType::Normal, "Synced", "note");
         world.pass(30).await;
         let events = world.events().await;
         assert_eq!((events.len(), events[0].series.as_ref().unwrap().count), (1, 2));
-        assert_eq!(counts(&cluster).failed, 0);
+        assert_eq!((counts(&cluster).failed, lost.applied()), (0, 1));
     });
 }
 
 #[test]
-fn an_event_that_was_written_without_anybody_knowing_goes_on_as_a_series() {
+fn an_event_written_with_a_lost_response_continues_as_a_series() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
         let recorder = cluster.recorder("test");
-        // It is written, its answer is lost, and then the server is away until it is given up.
-        world.committed(|_| Verdict::Disconnect);
-        let mut is_first = true;
-        world.before(move |_| {
-            if std::mem::replace(&mut is_first, false) { Verdict::Proceed } else { Verdict::Disconnect }
-        });
-        recorder.event(&map, EventType::Normal, "Synced", "told");
+        // The event is written, its response is lost, and then the server is unavailable until retries are exhausted.
+        world.writes().lose_response();
+        world.writes().skip(1).lose_request();
+        recorder.event(&map, EventType::Normal, "Synced", "note");
         world.pass(150).await;
         assert_eq!(counts(&cluster).failed, 1);
         world.heal();
-        recorder.event(&map, EventType::Normal, "Synced", "told");
+        recorder.event(&map, EventType::Normal, "Synced", "note");
         world.settle().await;
         let events = world.events().await;
         assert_eq!((events.len(), events[0].series.as_ref().unwrap().count), (1, 2));
@@ -216,12 +206,12 @@ fn a_series_whose_event_is_gone_is_created_with_its_count() {
         let map = world.map("a").await;
         let cluster = world.cluster();
         let recorder = cluster.recorder("test");
-        recorder.event(&map, EventType::Normal, "Synced", "told");
+        recorder.event(&map, EventType::Normal, "Synced", "note");
         world.settle().await;
         let name = world.events().await[0].metadata.name.clone().unwrap();
         let api: Api<Event> = Api::namespaced(world.client.clone(), "default");
         api.delete(&name, &DeleteParams::default()).await.unwrap();
-        recorder.event(&map, EventType::Normal, "Synced", "told");
+        recorder.event(&map, EventType::Normal, "Synced", "note");
         world.settle().await;
         let events = world.events().await;
         assert_eq!(events[0].series.as_ref().unwrap().count, 2);
@@ -230,29 +220,22 @@ fn a_series_whose_event_is_gone_is_created_with_its_count() {
 }
 
 #[test]
-fn a_server_that_says_no_is_not_asked_again_and_the_next_event_is_written() {
+fn a_rejected_event_is_not_retried_and_the_next_one_is_written() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
-        let mut first = true;
-        world.before(move |_| {
-            let is_first = std::mem::replace(&mut first, false);
-            if is_first {
-                Verdict::Fail(Status::forbidden(&events_resource(), "", "no"))
-            } else {
-                Verdict::Proceed
-            }
-        });
+        let refused = world.writes().times(1).fail(Status::forbidden(&events_resource(), "", "no"));
         cluster.recorder("test").event(&map, EventType::Normal, "First", "refused");
         cluster.recorder("test").event(&map, EventType::Normal, "Second", "written");
         world.settle().await;
+        refused.assert_used();
         assert_eq!(world.calls(), [Verb::Create, Verb::Create]);
         assert_eq!((counts(&cluster).failed, counts(&cluster).sent), (1, 1));
     });
 }
 
 #[test]
-fn events_of_a_namespace_that_goes_are_given_up() {
+fn events_of_a_terminating_namespace_are_dropped() {
     World::run(|world| async move {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some("short-lived".to_owned());
@@ -272,10 +255,10 @@ fn events_of_a_namespace_that_goes_are_given_up() {
 }
 
 #[test]
-fn a_server_that_does_not_answer_holds_up_nobody_for_ever() {
+fn a_hanging_sink_times_out() {
     World::run(|world| async move {
         let map = world.map("a").await;
-        // A sink of one's own stands in for a connection that hangs.
+        // A custom sink stands in for a connection that hangs.
         let hanging = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
         let sink = Hanging { inner: ApiSink::new(world.client.clone()), hangs: hanging.clone() };
         let events = Broadcaster::builder(&world.spawner()).sink(sink).capacity(NonZero::new(1).unwrap());
@@ -294,7 +277,7 @@ struct Hanging {
     hangs: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
-impl Sink for Hanging {
+impl EventSink for Hanging {
     fn name(&self) -> &'static str {
         "hanging"
     }
@@ -305,4 +288,24 @@ impl Sink for Hanging {
         }
         self.inner.write(event, earlier)
     }
+}
+
+#[test]
+fn an_invalid_namespace_is_never_part_of_a_url() {
+    World::run(|world| async move {
+        let cluster = world.cluster();
+        let recorder = cluster.recorder("test");
+        for namespace in ["../../apis/apps/v1/namespaces/default/deployments?", "a/b", "UPPER", ".."] {
+            let object = ObjectReference {
+                kind: Some("ConfigMap".to_owned()),
+                name: Some("map".to_owned()),
+                namespace: Some(namespace.to_owned()),
+                ..ObjectReference::default()
+            };
+            recorder.record_about(object, NewEvent::new(EventType::Normal, "Found", "it is here"));
+        }
+        world.pass(60).await;
+        assert_eq!(world.calls(), [], "no request is sent");
+        assert_eq!((counts(&cluster).failed, counts(&cluster).sent), (4, 0));
+    });
 }

@@ -1,4 +1,4 @@
-//! What an event looks like in the API server.
+//! Events as objects in the API server.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::world::World;
 
 #[test]
-fn an_event_says_who_tells_what_about_which_object() {
+fn an_event_has_source_object_reason_and_note() {
     World::run(|world| async move {
         let (map, other) = (world.map("a").await, world.map("b").await);
         let cluster = world.cluster();
@@ -62,7 +62,7 @@ fn events_of_one_moment_have_different_names() {
 }
 
 #[test]
-fn two_operators_that_tell_of_one_object_at_the_same_moment_are_both_heard() {
+fn events_of_two_operators_about_one_object_at_once_do_not_collide() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let (first, second) = (world.cluster(), world.cluster());
@@ -71,15 +71,15 @@ fn two_operators_that_tell_of_one_object_at_the_same_moment_are_both_heard() {
         world.settle().await;
         first.recorder("first").event(&map, EventType::Normal, "Seen", "by the first");
         world.settle().await;
-        let mut told: Vec<_> = world.events().await.into_iter().map(|it| (it.note, it.series)).collect();
-        told.sort_by(|one, other| one.0.cmp(&other.0));
-        let told: Vec<_> = told.iter().map(|(note, it)| (note.as_deref().unwrap(), it.is_some())).collect();
-        assert_eq!(told, [("by the first", true), ("by the second", false)]);
+        let mut found: Vec<_> = world.events().await.into_iter().map(|it| (it.note, it.series)).collect();
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        let found: Vec<_> = found.iter().map(|(note, it)| (note.as_deref().unwrap(), it.is_some())).collect();
+        assert_eq!(found, [("by the first", true), ("by the second", false)]);
     });
 }
 
 #[test]
-fn an_event_is_about_what_a_reconciler_holds() {
+fn an_event_can_be_about_an_arc_of_an_object() {
     World::run(|world| async move {
         let map = Arc::new(world.map("a").await);
         let recorder = world.cluster().recorder("test");
@@ -108,13 +108,13 @@ fn an_event_about_an_object_without_a_namespace_is_in_default() {
 }
 
 #[test]
-fn what_the_api_would_refuse_is_made_fit() {
+fn values_that_the_api_would_reject_are_adjusted() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
         let recorder = cluster.recorder("A name with blanks!");
         recorder.event(&map, EventType::Normal, "R".repeat(200), "ä".repeat(600));
-        // The API has such names: of cluster roles, for example.
+        // Some names in the API are like this, for example of cluster roles.
         let odd = ObjectReference { name: Some("system:Node".to_owned()), ..ObjectReference::default() };
         recorder.record_about(odd, NewEvent::normal("Odd", "has a name that an event may not have"));
         world.settle().await;

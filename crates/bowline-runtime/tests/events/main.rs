@@ -1,4 +1,4 @@
-//! Recorders, broadcasters and sinks, in a simulation against the embedded API server, with faults.
+//! Recorders, broadcasters and sinks, in a simulation with the embedded API server and faults.
 
 mod correlation;
 mod faults;

@@ -1,41 +1,41 @@
-//! The end of a broadcaster, and several sinks.
+//! The stop of a broadcaster, and several sinks.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bowline_runtime::{ApiSink, Broadcaster, EventRecord, EventType, Sink, SinkFuture};
+use bowline_runtime::{ApiSink, Broadcaster, EventRecord, EventSink, EventType, SinkFuture};
 
 use crate::world::{World, counts};
 
-/// A sink that keeps what it is given.
+/// A sink that keeps its events.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<EventRecord>>>);
 
 impl Kept {
     fn notes(&self) -> Vec<String> {
-        self.0.lock().expect("nobody panics with it").iter().map(|event| event.note.clone()).collect()
+        self.0.lock().expect("the lock is not poisoned").iter().map(|event| event.note.clone()).collect()
     }
 
     fn names(&self) -> Vec<String> {
-        self.0.lock().expect("nobody panics with it").iter().map(|event| event.name.clone()).collect()
+        self.0.lock().expect("the lock is not poisoned").iter().map(|event| event.name.clone()).collect()
     }
 }
 
-impl Sink for Kept {
+impl EventSink for Kept {
     fn name(&self) -> &'static str {
         "kept"
     }
 
     fn write<'a>(&'a self, event: &'a EventRecord, _earlier: bool) -> SinkFuture<'a> {
-        self.0.lock().expect("nobody panics with it").push(event.clone());
+        self.0.lock().expect("the lock is not poisoned").push(event.clone());
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
 #[test]
-fn a_stop_writes_what_waits_and_the_counts_of_all_series() {
+fn a_stop_writes_pending_events_and_the_counts_of_all_series() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
@@ -62,7 +62,7 @@ fn a_stop_writes_what_waits_and_the_counts_of_all_series() {
 }
 
 #[test]
-fn a_shutdown_while_the_server_is_away_tries_each_once_and_ends() {
+fn a_shutdown_without_a_server_attempts_each_write_once() {
     World::run(|world| async move {
         let cluster = world.cluster();
         world.leave();
@@ -71,7 +71,7 @@ fn a_shutdown_while_the_server_is_away_tries_each_once_and_ends() {
         }
         world.pass(5).await;
         let before = (world.clock.now(), world.calls().len());
-        let flushed = cluster.events().shutdown(Duration::from_secs(60)).await;
+        let flushed = cluster.events().stop(Duration::from_secs(60)).await;
         assert!(flushed.is_complete());
         assert_eq!(world.clock.now(), before.0, "nothing is waited for");
         assert_eq!(world.calls().len() - before.1, 3);
@@ -90,16 +90,16 @@ fn a_shutdown_ends_at_its_limit_and_counts_what_it_leaves() {
         }
         world.settle().await;
         let before = world.clock.now();
-        let flushed = events.shutdown(Duration::from_secs(2)).await;
+        let flushed = events.stop(Duration::from_secs(2)).await;
         assert_eq!(flushed.left(), 3);
-        assert_eq!(world.clock.now().since(before), Duration::from_secs(2));
+        assert_eq!(world.clock.now().duration_since(before), Duration::from_secs(2));
         assert_eq!(events.counts()[0].1.dropped, 3);
     });
 }
 
 struct Hanging;
 
-impl Sink for Hanging {
+impl EventSink for Hanging {
     fn name(&self) -> &'static str {
         "hanging"
     }
@@ -124,7 +124,7 @@ fn events_wait_for_the_start() {
 }
 
 #[test]
-fn the_end_of_the_scope_writes_what_waits() {
+fn the_end_of_the_scope_writes_pending_events() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let scope = world.clock.scope("operator");
@@ -169,7 +169,7 @@ fn each_sink_gets_each_event_and_none_waits_for_another() {
 }
 
 #[test]
-fn what_does_not_fit_into_the_queue_is_dropped_and_counted() {
+fn events_beyond_the_capacity_are_dropped_and_counted() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let kept = Kept::default();
@@ -189,7 +189,7 @@ fn what_does_not_fit_into_the_queue_is_dropped_and_counted() {
 }
 
 #[test]
-fn what_became_of_events_is_in_the_metrics_of_the_cluster() {
+fn results_of_events_are_in_the_metrics_of_the_cluster() {
     World::run(|world| async move {
         let map = world.map("a").await;
         let cluster = world.cluster();
@@ -207,7 +207,7 @@ fn what_became_of_events_is_in_the_metrics_of_the_cluster() {
             "bowline_events_total{sink=\"api\",result=\"dropped\"} 1",
             "bowline_events_total{sink=\"api\",result=\"failed\"} 0",
             "bowline_events_total{sink=\"api\",result=\"sent\"} 3",
-            // Nobody listens to the log.
+            // The log level is disabled.
             "bowline_events_recorded_total{sink=\"log\"} 0",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");

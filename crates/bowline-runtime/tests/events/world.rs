@@ -1,9 +1,9 @@
-//! A server in a simulation that can be away or say no, and what it was asked about events.
+//! A server in a simulation that can be unavailable or reject requests. Records requests about events.
 
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::faults::{Faults, RequestFilter, Requests};
+use bowline_apiserver::{ApiServer, Verb};
 use bowline_clock::{Clock, Scope, Simulation, Spawner};
 use bowline_runtime::{Cluster, ClusterBuilder, EventCounts};
 use k8s_openapi::api::core::v1::{ConfigMap, Event as CoreEvent};
@@ -11,51 +11,10 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client};
 
-type Decide = Box<dyn FnMut(&Call) -> Verdict + Send>;
-
-/// Sees every request about events.
-#[derive(Clone, Default)]
-struct Gate {
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Default)]
-struct State {
-    calls: Vec<Verb>,
-    before: Option<Decide>,
-    committed: Option<Decide>,
-}
-
-impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
-    }
-}
-
-impl Hook for Gate {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut verdict = Verdict::Proceed;
-        if call.resource == "events" && !matches!(call.verb, Verb::List | Verb::Get) {
-            let mut state = self.lock();
-            state.calls.push(call.verb);
-            verdict = state.before.as_mut().map_or(Verdict::Proceed, |decide| decide(call));
-        }
-        Box::pin(std::future::ready(verdict))
-    }
-
-    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut verdict = Verdict::Proceed;
-        if call.resource == "events" {
-            verdict = self.lock().committed.as_mut().map_or(Verdict::Proceed, |decide| decide(call));
-        }
-        Box::pin(std::future::ready(verdict))
-    }
-}
-
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
-    gate: Gate,
+    faults: Faults,
     scope: Scope,
 }
 
@@ -63,11 +22,11 @@ impl World {
     /// Runs a test in a simulation.
     pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
         Simulation::new(1).run(|clock| async move {
-            let gate = Gate::default();
-            let server = ApiServer::builder().clock(clock.clone()).hook(gate.clone()).build();
+            let faults = Faults::new();
+            let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
             let client = Client::new(server.expect("it can be built"), "default");
             let scope = clock.scope("test");
-            test(Self { clock, client, gate, scope }).await;
+            test(Self { clock, client, faults, scope }).await;
         });
     }
 
@@ -79,41 +38,36 @@ impl World {
         Cluster::builder(&self.spawner(), self.client.clone())
     }
 
-    /// A cluster with default options that has been started.
+    /// A started cluster with default options.
     pub(crate) fn cluster(&self) -> Cluster {
         let cluster = self.builder().build().expect("it can be built");
         cluster.start();
         cluster
     }
 
-    /// From now on this decides about writes of events before they are looked at.
-    pub(crate) fn before(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
-        self.gate.lock().before = Some(Box::new(decide));
+    /// Begins a rule about writes of events.
+    pub(crate) fn writes(&self) -> RequestFilter<Requests> {
+        self.faults.writes().resource("events")
     }
 
-    /// From now on this decides about writes of events after they are done.
-    pub(crate) fn committed(&self, decide: impl FnMut(&Call) -> Verdict + Send + 'static) {
-        self.gate.lock().committed = Some(Box::new(decide));
-    }
-
-    /// The server is away: no request about events is answered.
+    /// Makes the server unavailable: no request about events gets a response.
     pub(crate) fn leave(&self) {
-        self.before(|_| Verdict::Disconnect);
+        self.writes().lose_request();
     }
 
-    /// The server is there again.
+    /// Makes the server available again.
     pub(crate) fn heal(&self) {
-        let mut state = self.gate.lock();
-        state.before = None;
-        state.committed = None;
+        self.faults.remove_all();
     }
 
-    /// The writes of events that the server was asked for.
+    /// Verbs of the writes of events that the server received.
     pub(crate) fn calls(&self) -> Vec<Verb> {
-        self.gate.lock().calls.clone()
+        let requests = self.faults.requests().resource("events").list();
+        let verbs = requests.iter().map(|request| request.info.verb);
+        verbs.filter(|verb| !matches!(verb, Verb::List | Verb::Get)).collect()
     }
 
-    /// Lets all that can happen happen, without time passing to speak of.
+    /// Lets all pending work complete in almost no time.
     pub(crate) async fn settle(&self) {
         self.clock.sleep(Duration::from_millis(1)).await;
     }
@@ -128,13 +82,13 @@ impl World {
         api.list(&ListParams::default()).await.expect("listed").items
     }
 
-    /// All events, as the core group has them.
+    /// All events in the core group's v1.
     pub(crate) async fn core_events(&self) -> Vec<CoreEvent> {
         let api: Api<CoreEvent> = Api::all(self.client.clone());
         api.list(&ListParams::default()).await.expect("listed").items
     }
 
-    /// An object to talk about.
+    /// An object for events.
     pub(crate) async fn map(&self, name: &str) -> ConfigMap {
         let mut map = ConfigMap::default();
         map.metadata.name = Some(name.to_owned());
@@ -143,7 +97,7 @@ impl World {
     }
 }
 
-/// What became of the events that the API server was to get.
+/// Counters of the events for the API server.
 pub(crate) fn counts(cluster: &Cluster) -> EventCounts {
     let all = cluster.events().counts();
     all.into_iter().find(|(sink, _)| sink == "api").expect("there is such a sink").1

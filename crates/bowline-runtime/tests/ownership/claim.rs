@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bowline_cache::ListQuery;
 use bowline_machinery::LabelSelector;
 use bowline_runtime::ownership::{
-    Claim, ClaimError, Claimed, controller_of, is_controlled_by, set_controller_reference,
+    Claim, ClaimError, Claimed, controller_of, has_controller_reference, set_controller_reference,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
@@ -60,7 +60,10 @@ fn orphans_that_match_are_adopted_and_children_that_do_not_are_released() {
         let claimed = claim(&world, &owner, all(&world).await).await.unwrap();
         assert_eq!(names(&claimed.objects), ["kept", "orphan"]);
         assert_eq!((claimed.adopted, claimed.released), (1, 1));
-        assert!(claimed.objects.iter().all(|map| is_controlled_by(map, &owner)), "as the server has them");
+        assert!(
+            claimed.objects.iter().all(|map| has_controller_reference(&owner, map)),
+            "as the server has them"
+        );
         assert_eq!(world.writes(), ["Patch configmaps", "Patch configmaps"]);
         let now = all(&world).await;
         let controllers: Vec<_> =

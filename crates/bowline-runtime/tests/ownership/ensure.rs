@@ -1,14 +1,14 @@
-//! Objects that are to be there and to look so.
+//! `ensure`, `create_or_update` and `create_or_patch`.
 
 use std::sync::Arc;
 
 use bowline_cache::{Kind, ObjectKey};
 use bowline_machinery::LabelSelector;
 use bowline_runtime::ownership::{
-    Claim, Owner, child, controller_of, has_owner_reference, is_controlled_by, remove_controller_reference,
-    remove_owner_reference, set_controller_reference, set_owner_reference,
+    Claim, Owner, OwnerExt as _, controller_of, has_controller_reference, has_owner_reference,
+    remove_controller_reference, remove_owner_reference, set_controller_reference, set_owner_reference,
 };
-use bowline_runtime::{EnsureError, EnsureOutcome, finalizer};
+use bowline_runtime::{EnsureError, EnsureOutcome, Error, finalizer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -31,7 +31,7 @@ fn set(value: &str) -> impl FnMut(&mut ConfigMap) {
     }
 }
 
-/// What an operator wants of a Deployment, as an operator would write it.
+/// An operator's desired Deployment.
 fn web(deployment: &mut Deployment) {
     let labels = [("app".to_owned(), "web".to_owned())];
     let spec = deployment.spec.get_or_insert_default();
@@ -73,23 +73,23 @@ fn an_object_is_created_changed_and_left_alone_and_it_says_which() {
 fn nothing_is_written_when_only_the_server_filled_something_in() {
     World::run(|world| async move {
         let owner = world.map("owner", json!({})).await;
-        let created = world.client().ensure(child::<Deployment>(&owner, "web"), web).await.unwrap();
+        let created = world.client().ensure(owner.child::<Deployment>("web"), web).await.unwrap();
         assert_eq!(created.outcome(), EnsureOutcome::Created);
         let pod = created.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
         assert_eq!(pod.containers[0].image_pull_policy.as_deref(), Some("Always"), "the server has defaults");
         world.writes();
         for _ in 0..3 {
             for outcome in [
-                world.client().ensure(child::<Deployment>(&owner, "web"), web).await.unwrap().outcome(),
+                world.client().ensure(owner.child::<Deployment>("web"), web).await.unwrap().outcome(),
                 world
                     .client()
-                    .create_or_update(child::<Deployment>(&owner, "web"), web)
+                    .create_or_update(owner.child::<Deployment>("web"), web)
                     .await
                     .unwrap()
                     .outcome(),
                 world
                     .client()
-                    .create_or_patch(child::<Deployment>(&owner, "web"), web)
+                    .create_or_patch(owner.child::<Deployment>("web"), web)
                     .await
                     .unwrap()
                     .outcome(),
@@ -186,16 +186,16 @@ fn an_object_of_another_controller_or_of_none_is_never_touched() {
         let owner = world.map("owner", json!({})).await;
         let other = world.map("other", json!({})).await;
         world.map("orphan", json!({})).await;
-        world.client().ensure(child::<ConfigMap>(&other, "theirs"), set("1")).await.unwrap();
+        world.client().ensure(other.child::<ConfigMap>("theirs"), set("1")).await.unwrap();
         world.writes();
-        let error = world.client().ensure(child::<ConfigMap>(&owner, "theirs"), set("2")).await.unwrap_err();
+        let error = world.client().ensure(owner.child::<ConfigMap>("theirs"), set("2")).await.unwrap_err();
         assert!(error.is_not_controlled());
         assert_eq!(
             error.to_string(),
             "ConfigMap default/theirs exists and is controlled by ConfigMap other, not by ConfigMap owner: it is left alone; \
              delete it, or use another name"
         );
-        let error = world.client().ensure(child::<ConfigMap>(&owner, "orphan"), set("2")).await.unwrap_err();
+        let error = world.client().ensure(owner.child::<ConfigMap>("orphan"), set("2")).await.unwrap_err();
         assert!(error.is_not_controlled() && error.to_string().contains("controlled by nobody"), "{error}");
         assert!(world.writes().is_empty());
     });
@@ -206,7 +206,7 @@ fn a_change_may_fail_and_may_not_rename() {
     World::run(|world| async move {
         let failing = |_: &mut ConfigMap| Err::<(), _>(std::io::Error::other("no idea"));
         let error = world.client().ensure(named("a"), failing).await.unwrap_err();
-        assert_eq!(error.to_string(), "ConfigMap default/a cannot be made as it should be: no idea");
+        assert_eq!(error.to_string(), "ConfigMap default/a cannot be brought to its desired state: no idea");
         let renaming = |map: &mut ConfigMap| map.metadata.name = Some("b".to_owned());
         let error = world.client().ensure(named("a"), renaming).await.unwrap_err();
         assert!(matches!(error, EnsureError::Identity { .. }), "{error}");
@@ -251,7 +251,7 @@ fn a_status_goes_through_its_subresource() {
             }
         };
         let ensure = async |number| {
-            let desired = child::<Deployment>(&owner, "web");
+            let desired = owner.child::<Deployment>("web");
             world.client().create_or_patch(desired, available(number)).await.unwrap()
         };
         let created = ensure(1).await;
@@ -261,7 +261,7 @@ fn a_status_goes_through_its_subresource() {
         assert_eq!(ensure(1).await.outcome(), EnsureOutcome::Unchanged);
         assert_eq!(ensure(2).await.outcome(), EnsureOutcome::UpdatedStatusOnly);
         assert_eq!(world.writes(), ["Patch deployments/status"]);
-        let desired = child::<Deployment>(&owner, "web");
+        let desired = owner.child::<Deployment>("web");
         let both = world.client().create_or_patch(desired, |deployment: &mut Deployment| {
             available(3)(deployment);
             deployment.spec.get_or_insert_default().replicas = Some(5);
@@ -279,7 +279,7 @@ fn a_status_that_conflicts_after_the_object_was_written_does_not_hide_that_it_wa
     World::run(|world| async move {
         let owner = world.map("owner", json!({})).await;
         let deployments: Api<Deployment> = Api::namespaced(world.kube.clone(), "default");
-        let meddle = |writes: usize, value: &'static str| {
+        let meddle = |writes: u64, value: &'static str| {
             let deployments = deployments.clone();
             world.before_write_after(writes, move || async move {
                 let patch = Patch::Merge(json!({"metadata": {"annotations": {"other": value}}}));
@@ -287,7 +287,7 @@ fn a_status_that_conflicts_after_the_object_was_written_does_not_hide_that_it_wa
             });
         };
         let ensure = async |replicas: i32| {
-            let desired = child::<Deployment>(&owner, "web");
+            let desired = owner.child::<Deployment>("web");
             let ensured = world.client().ensure(desired, |deployment| {
                 web(deployment);
                 deployment.spec.get_or_insert_default().replicas = Some(replicas);
@@ -319,22 +319,22 @@ fn what_is_created_or_updated_for_an_owner_is_its_own_unless_it_is_anothers() {
         for name in ["updated", "patched"] {
             world.map(name, json!({})).await;
         }
-        let desired = |name: &str| child::<ConfigMap>(&*owner, name);
+        let desired = |name: &str| owner.child::<ConfigMap>(name);
         // The change replaces all of it, and with it the owners.
         let replace = |name: &'static str| move |map: &mut ConfigMap| *map = named(name);
         let updated = client.create_or_update(desired("updated"), replace("updated")).await.unwrap();
-        assert!(is_controlled_by(&updated, &owner));
+        assert!(has_controller_reference(&owner, &updated));
         let patched = client.create_or_patch(desired("patched"), replace("patched")).await.unwrap();
-        assert!(is_controlled_by(&patched, &owner));
+        assert!(has_controller_reference(&owner, &patched));
         let created = client.create_or_update(desired("created"), replace("created")).await.unwrap();
-        assert!(is_controlled_by(&created, &owner));
+        assert!(has_controller_reference(&owner, &created));
         world.writes();
         let again = client.create_or_update(desired("updated"), replace("updated")).await.unwrap();
         assert_eq!(again.outcome(), EnsureOutcome::Unchanged);
-        let theirs = child::<ConfigMap>(&other, "updated");
+        let theirs = other.child::<ConfigMap>("updated");
         let error = client.create_or_update(theirs, set("theirs")).await.unwrap_err();
         assert!(error.is_not_controlled(), "{error}");
-        let theirs = child::<ConfigMap>(&other, "patched");
+        let theirs = other.child::<ConfigMap>("patched");
         assert!(client.create_or_patch(theirs, set("theirs")).await.unwrap_err().is_not_controlled());
         assert!(world.writes().is_empty());
     });
@@ -351,7 +351,7 @@ fn what_a_reconciler_holds_does_for_every_function_that_reads_an_object() {
         assert!(remove_owner_reference(&owner, &mut map));
         Owner::controller(&owner).unwrap().set_on(&mut map).unwrap();
         let map = Arc::new(map);
-        assert!(is_controlled_by(&map, &owner) && controller_of(&map).is_some());
+        assert!(has_controller_reference(&owner, &map) && controller_of(&map).is_some());
         assert!(finalizer::contains(&owner, "example.com/a"));
         assert!(Claim::new(&owner, LabelSelector::parse("a=b").unwrap()).is_ok());
         let ensured = world.client().ensure(named("b"), set("1")).await.unwrap();
@@ -369,5 +369,20 @@ fn an_object_without_a_namespace_or_in_one_that_is_missing_is_an_error_at_once()
         assert_eq!(world.writes().len(), 1);
         let key = ObjectKey::new("missing", "a");
         assert!(world.client().find::<ConfigMap>(&key).await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn a_conflict_in_all_attempts_is_retried_by_retry_on_conflict() {
+    World::run(|world| async move {
+        let client = world.client();
+        world.map("a", json!({})).await;
+        world.meddle("a", (0..5).map(|write| json!({"data": {"other": write.to_string()}})));
+        let ensured = client.retry_on_conflict(|| async {
+            client.ensure(named("a"), set("1")).await?;
+            Ok::<_, Error>(())
+        });
+        ensured.await.unwrap();
+        assert_eq!(world.writes().len(), 6);
     });
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bowline_runtime::finalizer::{self, Finalized, FinalizerError, Finalizers, InvalidFinalizer};
-use bowline_runtime::{Client, is_terminal, terminal};
+use bowline_runtime::{Client, ErrorPredicates as _, terminal};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -112,7 +112,7 @@ fn a_finalizer_that_fails_is_named_and_stays_with_those_after_it() {
             error.to_string(),
             "finalizer example.com/b of ConfigMap default/m failed: terminal error: the account is locked"
         );
-        assert!(is_terminal(&error));
+        assert!(error.is_terminal());
         assert_eq!(*log.lock().unwrap(), ["a"]);
         assert_eq!(finalizers(&*fresh(&world, &map).await), ["example.com/b", "example.com/c"]);
     });

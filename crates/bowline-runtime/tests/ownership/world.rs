@@ -1,93 +1,53 @@
-//! A server in a simulation, what it was asked to write, and others who write at the worst moment.
+//! A server in a simulation, a record of the cluster's writes, and other users who write concurrently.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use bowline_apiserver::{ApiServer, Call, FrameVerdict, Hook, HookFuture, Verb, Verdict, WatchFrame};
+use bowline_apiserver::faults::{Faults, RecordedRequest, Rule};
+use bowline_apiserver::{ApiServer, HookFuture, RequestInfo, User, Verb};
 use bowline_cache::{ObjectKey, object_key};
-use bowline_clock::{Clock, Scope, Simulation};
+use bowline_clock::{Clock, Scope, Simulation, Spawner};
 use bowline_runtime::{Client, Cluster};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams, PostParams};
+use kube::client::Body;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
+/// User of all clients but the cluster.
+pub(crate) const OTHERS: &str = "others";
+
+/// Called once, before a write.
 type Then = Box<dyn FnOnce() -> HookFuture<'static, ()> + Send>;
-
-/// Sees every write, and does something before the next one.
-#[derive(Clone)]
-struct Gate {
-    clock: Clock,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Default)]
-struct State {
-    writes: Vec<String>,
-    /// Done before the writes that come, the last first.
-    meddling: Vec<Then>,
-    is_meddling: bool,
-    /// Whether watches tell nothing for an hour.
-    are_watches_late: bool,
-}
-
-impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
-    }
-}
-
-impl Hook for Gate {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        Box::pin(async move {
-            if matches!(call.verb, Verb::Get | Verb::List | Verb::Watch) || self.lock().is_meddling {
-                return Verdict::Proceed;
-            }
-            let then = {
-                let mut state = self.lock();
-                let subresource = call.subresource.as_deref().map(|it| format!("/{it}")).unwrap_or_default();
-                state.writes.push(format!("{:?} {}{subresource}", call.verb, call.resource));
-                state.meddling.pop()
-            };
-            if let Some(then) = then {
-                self.lock().is_meddling = true;
-                then().await;
-                self.lock().is_meddling = false;
-            }
-            Verdict::Proceed
-        })
-    }
-
-    fn frame<'a>(&'a self, _call: &'a Call, _frame: WatchFrame<'a>) -> HookFuture<'a, FrameVerdict> {
-        Box::pin(async move {
-            let is_late = self.lock().are_watches_late;
-            if is_late {
-                self.clock.sleep(Duration::from_secs(3600)).await;
-            }
-            FrameVerdict::Send
-        })
-    }
-}
 
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) kube: kube::Client,
     pub(crate) cluster: Cluster,
-    gate: Gate,
-    _scope: Scope,
+    pub(crate) faults: Faults,
+    meddling: Mutex<Option<Rule>>,
+    scope: Scope,
 }
 
 impl World {
     /// Runs a test in a simulation.
     pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(Self) -> F) {
         Simulation::new(1).run(|clock| async move {
-            let gate = Gate { clock: clock.clone(), state: Arc::default() };
-            let server = ApiServer::builder().clock(clock.clone()).hook(gate.clone()).build();
-            let kube = kube::Client::new(server.expect("it can be built"), "default");
+            let faults = Faults::new();
+            let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build();
+            let server = server.expect("it can be built");
             let scope = clock.scope("test");
-            let cluster = Cluster::new(&scope.spawner(), kube.clone()).expect("it can be built");
+            let cluster = Cluster::new(&scope.spawner(), kube::Client::new(server.clone(), "default"));
+            let cluster = cluster.expect("it can be built");
+            let server = server.map_request(|mut request: http::Request<Body>| {
+                request.extensions_mut().insert(User::new(OTHERS, []));
+                request
+            });
+            let kube = kube::Client::new(server, "default");
             cluster.start();
-            test(Self { clock, kube, cluster, gate, _scope: scope }).await;
+            test(Self { clock, kube, cluster, faults, meddling: Mutex::default(), scope }).await;
         });
     }
 
@@ -95,12 +55,18 @@ impl World {
         self.cluster.client()
     }
 
-    /// The writes that the server was asked for since this was asked last.
+    /// The cluster's writes since the last call.
     pub(crate) fn writes(&self) -> Vec<String> {
-        std::mem::take(&mut self.gate.lock().writes)
+        let is_write = |info: &RequestInfo| !matches!(info.verb, Verb::Get | Verb::List | Verb::Watch);
+        let writes = self.faults.requests().filter(move |info| is_write(info) && info.user != OTHERS).take();
+        let words = writes.iter().map(|RecordedRequest { info, .. }| {
+            let subresource = info.subresource.as_deref().map(|it| format!("/{it}")).unwrap_or_default();
+            format!("{:?} {}{subresource}", info.verb, info.resource)
+        });
+        words.collect()
     }
 
-    /// Somebody changes a config map before each of the next writes.
+    /// Another user changes a config map before each of the next writes.
     pub(crate) fn meddle(&self, name: &str, patches: impl IntoIterator<Item = Value>) {
         let mut meddling: Vec<Then> = Vec::new();
         for patch in patches {
@@ -111,16 +77,15 @@ impl World {
                 })
             }));
         }
-        meddling.reverse();
-        self.gate.lock().meddling = meddling;
+        self.before_writes(0, meddling);
     }
 
-    /// What changes from now on is told to watches an hour later.
+    /// Watches receive changes from now on an hour later.
     pub(crate) fn delay_watches(&self) {
-        self.gate.lock().are_watches_late = true;
+        self.faults.events().delay(Duration::from_secs(3600));
     }
 
-    /// Something happens before the next write.
+    /// Runs an action before the next write.
     pub(crate) fn before_next_write<F: Future<Output = ()> + Send + 'static>(
         &self,
         then: impl FnOnce() -> F + Send + 'static,
@@ -128,16 +93,34 @@ impl World {
         self.before_write_after(0, then);
     }
 
-    /// Something happens after so many writes, before the next.
+    /// Runs an action before the write after `passed` others.
     pub(crate) fn before_write_after<F: Future<Output = ()> + Send + 'static>(
         &self,
-        writes: usize,
+        writes: u64,
         then: impl FnOnce() -> F + Send + 'static,
     ) {
-        let mut meddling: Vec<Then> = vec![Box::new(move || Box::pin(then()))];
-        meddling
-            .extend((0..writes).map(|_| Box::new(|| Box::pin(async {}) as HookFuture<'static, ()>) as Then));
-        self.gate.lock().meddling = meddling;
+        self.before_writes(writes, vec![Box::new(move || Box::pin(then()))]);
+    }
+
+    /// Runs one action before each of the next writes, after some have passed.
+    fn before_writes(&self, skip: u64, then: Vec<Then>) {
+        let then = Mutex::new(VecDeque::from(then));
+        let writes = self.faults.writes().filter(|info| info.user != OTHERS).skip(skip);
+        let rule = writes.run(move |_| {
+            let next = then.lock().expect("nobody panics with it").pop_front();
+            async move {
+                if let Some(next) = next {
+                    next().await;
+                }
+            }
+        });
+        if let Some(before) = self.meddling.lock().expect("nobody panics with it").replace(rule) {
+            before.remove();
+        }
+    }
+
+    pub(crate) fn spawner(&self) -> Spawner {
+        self.scope.spawner()
     }
 
     pub(crate) fn maps(&self) -> Api<ConfigMap> {

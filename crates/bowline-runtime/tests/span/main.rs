@@ -1,5 +1,5 @@
-//! What is logged is inside of the spans that it belongs to. Alone in its process: whether a span is of interest is remembered
-//! for all threads.
+//! Log lines are inside the spans that they belong to. Runs alone in its process, since tracing caches for all threads
+//! whether a span is enabled.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ fn what_is_logged_is_inside_of_the_span_that_was_given() {
                 tracing::info!("in a reconcile");
                 Ok::<_, std::io::Error>(Action::done())
             };
-            manager.controller::<ConfigMap>().run(reconcile).unwrap();
+            manager.controller::<ConfigMap>().register(reconcile).unwrap();
             let log = |_| async {
                 tracing::info!("in a runnable");
                 Ok::<_, std::io::Error>(())
@@ -42,11 +42,11 @@ fn what_is_logged_is_inside_of_the_span_that_was_given() {
             manager.add(Runnable::new("talker", log)).unwrap();
             let start = {
                 let manager = manager.clone();
-                scope.spawn("start", async move { manager.start().await })
+                scope.spawn("start", async move { manager.run().await })
             };
-            manager.ready().await.unwrap();
+            manager.wait_ready().await.unwrap();
             clock.sleep(Duration::from_secs(1)).await;
-            manager.stop();
+            manager.request_stop();
             start.await.unwrap().unwrap();
         });
     });
@@ -58,7 +58,7 @@ fn what_is_logged_is_inside_of_the_span_that_was_given() {
     assert!(line("reconciled outcome=Done").contains("controller=configmap"), "{text}");
 }
 
-/// What was logged.
+/// The captured log.
 #[derive(Clone, Default)]
 struct Logs(Arc<Mutex<Vec<u8>>>);
 

@@ -18,21 +18,21 @@ use tokio::sync::mpsc;
 use super::{Website, World, from, map, website};
 use crate::error::describe;
 use crate::finalizer::{Finalizers, attach, detach};
-use crate::leader_election::{Elector, FenceClosed, LeaderElection};
-use crate::ownership::{Claim, ClaimFailure, child};
+use crate::leader_election::{FenceClosed, LeaderElectionConfig, LeaderElector};
+use crate::ownership::{Claim, ClaimFailure, OwnerExt as _};
 use crate::{Action, BoxError, Client, Cluster, Context, ControllerBuilder, Patch, Request};
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new("default", name)
 }
 
-fn elector(world: &World) -> Elector {
-    let election = LeaderElection::new("default", "election").identity("me");
+fn elector(world: &World) -> LeaderElector {
+    let election = LeaderElectionConfig::new("default", "election").identity("me");
     election.build(world.kube.clone(), &world.clock).expect("it makes sense")
 }
 
-/// A cluster with two ways to its server, of which one is fenced.
-fn cluster(world: &World, elector: &Elector) -> Cluster {
+/// A cluster with two connections to its server; one of them is fenced.
+fn cluster(world: &World, elector: &LeaderElector) -> Cluster {
     let cluster = Cluster::builder(&world.scope.spawner(), world.kube.clone())
         .fenced(elector.fence().client(world.kube.clone()))
         .build()
@@ -50,7 +50,7 @@ async fn client_of(builder: ControllerBuilder<ConfigMap>) -> Client {
     });
     let controller = controller.expect("it can be built");
     controller.start().expect("it can be started");
-    controller.ready().await.expect("it sees all that there is");
+    controller.wait_ready().await.expect("it sees all that there is");
     let context = contexts.recv().await.expect("there is a config map");
     context.client().clone()
 }
@@ -73,7 +73,7 @@ fn dynamic(object: &ConfigMap) -> DynamicObject {
     from(value)
 }
 
-/// So that it does not matter what was written before.
+/// Makes the test independent of earlier writes.
 fn without_version<K: Resource>(mut object: K) -> K {
     object.meta_mut().resource_version = None;
     object
@@ -84,13 +84,12 @@ fn boxed<T, E: Into<BoxError>>(result: Result<T, E>) -> Result<(), BoxError> {
 }
 
 /// Everything that a client can write, by name, each as it came out. They do not build on each other.
-#[expect(clippy::too_many_lines, reason = "one line for each verb")]
 async fn every_write(client: &Client) -> Vec<(&'static str, Result<(), BoxError>)> {
     let object = client.live().get::<ConfigMap>(&key("there")).await.expect("it is there");
     let kept = client.live().get::<ConfigMap>(&key("kept")).await.expect("it is there");
     let web = client.live().get::<Deployment>(&key("web")).await.expect("it is there");
     let site = client.get::<Website>(&key("site")).await.expect("it is there");
-    let of = client.of(&Kind::dynamic(ApiResource::erase::<ConfigMap>(&()), true));
+    let of = client.for_kind(&Kind::dynamic(ApiResource::erase::<ConfigMap>(&()), true));
     let any = dynamic(&object);
     let (mut scaled, mut other, mut with_status) = ((*web).clone(), (*object).clone(), (*web).clone());
     scaled.spec.get_or_insert_default().replicas = Some(3);
@@ -101,8 +100,8 @@ async fn every_write(client: &Client) -> Vec<(&'static str, Result<(), BoxError>
         Patch::merge(&json!({"status": {"observedGeneration": 8}})).expect("a patch"),
         Patch::merge(&json!({"spec": {"replicas": 4}})).expect("a patch"),
     );
-    let scale: Scale =
-        client.subresource("scale").get::<Deployment, _>(&key("web")).await.expect("it has one");
+    let deployments = client.typed::<Deployment>();
+    let scale = deployments.scale(&key("web")).await.expect("it has one");
     let applied: ConfigMap = from(json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied", "namespace": "default"},
     }));
@@ -123,7 +122,7 @@ async fn every_write(client: &Client) -> Vec<(&'static str, Result<(), BoxError>
     let orphans = client.live().list::<ConfigMap>(&orphans).await.expect("listed");
     let all =
         ListQuery::new().in_namespace("default").labels(LabelSelector::parse("none=such").expect("one"));
-    let maps = || Api::<ConfigMap>::namespaced(client.kube().clone(), "default");
+    let maps = || Api::<ConfigMap>::namespaced(client.kube_client().clone(), "default");
     let set =
         |map: &mut ConfigMap| drop(map.data.get_or_insert_default().insert("x".to_owned(), "y".to_owned()));
     vec![
@@ -141,7 +140,7 @@ async fn every_write(client: &Client) -> Vec<(&'static str, Result<(), BoxError>
         ("attach", boxed(attach(client, &object, "example.com/one").await)),
         ("detach", boxed(detach(client, &kept, "example.com/kept").await)),
         ("finalizers", boxed(finalizers.run(client, &object).await)),
-        ("ensure that is new", boxed(client.ensure(child::<ConfigMap>(&*object, "ensured"), set).await)),
+        ("ensure that is new", boxed(client.ensure(object.child::<ConfigMap>("ensured"), set).await)),
         ("ensure that is there", boxed(client.ensure(map("there"), set).await)),
         ("create_or_update", boxed(client.create_or_update(map("or-update"), set).await)),
         ("create_or_patch", boxed(client.create_or_patch(map("or-patch"), set).await)),
@@ -162,20 +161,15 @@ async fn every_write(client: &Client) -> Vec<(&'static str, Result<(), BoxError>
             "typed().status().patch",
             boxed(client.typed::<Deployment>().status().patch(&key("web"), &status).await),
         ),
-        (
-            "scale update",
-            boxed(client.subresource("scale").update::<Deployment, _>(&key("web"), &scale).await),
-        ),
-        (
-            "scale patch",
-            boxed(client.subresource("scale").patch::<Deployment, Scale>(&key("web"), &size).await),
-        ),
+        ("scale update", boxed(deployments.update_subresource(&key("web"), "scale", &scale).await)),
+        ("scale patch", boxed(deployments.patch_subresource::<Scale>(&key("web"), "scale", &size).await)),
         (
             "scale apply",
-            boxed(
-                client.subresource("scale").apply::<Deployment, _>(&key("web"), &applied_scale, true).await,
-            ),
+            boxed(deployments.apply_subresource(&key("web"), "scale", &applied_scale, true).await),
         ),
+        ("set_replicas", boxed(client.set_replicas::<Deployment>(&key("web"), 6).await)),
+        ("evict", boxed(client.evict(&key("pod")).await)),
+        ("create_token", boxed(client.create_token(&key("default")).await)),
         ("update", boxed(client.live().update(&without_version(other)).await)),
         ("update, dynamic", boxed(of.update(&without_version(any)).await)),
         ("status().update", boxed(client.status().update(&without_version(with_status)).await)),
@@ -220,13 +214,13 @@ fn an_elected_controller_writes_only_while_its_fence_is_open_and_reads_always() 
             assert!(reader.find::<ConfigMap>(&key("there")).await.unwrap().is_some());
             assert!(!reader.list::<ConfigMap>(&all).await.unwrap().is_empty());
         }
-        let maps = Api::<ConfigMap>::namespaced(client.kube().clone(), "default");
+        let maps = Api::<ConfigMap>::namespaced(client.kube_client().clone(), "default");
         maps.get("there").await.unwrap();
 
         let leadership = elector.acquire().await;
         let written = tokio::select! {
             biased;
-            lost = leadership.hold() => panic!("{lost}"),
+            lost = leadership.renew_until_lost() => panic!("{lost}"),
             written = Box::pin(every_write(&client)) => written,
         };
         let sent = world.writes();
@@ -250,7 +244,7 @@ fn a_controller_that_needs_no_leadership_is_behind_no_fence() {
         let everywhere = cluster.controller::<ConfigMap>().named("everywhere").needs_leadership(false);
         let client = client_of(everywhere).await;
         client.create(&map("a")).await.unwrap();
-        Api::<ConfigMap>::default_namespaced(client.kube().clone())
+        Api::<ConfigMap>::default_namespaced(client.kube_client().clone())
             .delete("a", &DeleteParams::default())
             .await
             .unwrap();
@@ -269,7 +263,7 @@ fn clients_on_both_sides_of_a_fence_read_what_the_other_wrote() {
         let client = client_of(cluster.controller::<ConfigMap>()).await;
         assert!(plain.is_cached(&Kind::<ConfigMap>::typed()), "what a controller watches is, for both");
         let _leadership = elector.acquire().await;
-        world.record.lock().frames_take = Duration::from_secs(1);
+        world.faults.events().delay(Duration::from_secs(1));
         client.create(&map("a")).await.unwrap();
         assert!(plain.find::<ConfigMap>(&key("a")).await.unwrap().is_some());
         plain.create(&map("b")).await.unwrap();

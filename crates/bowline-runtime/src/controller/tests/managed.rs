@@ -1,4 +1,4 @@
-//! A managed controller works when it may, and ends as it is told.
+//! A managed controller reconciles when permitted, and ends as requested.
 
 use std::io::Error;
 use std::sync::{Arc, Mutex};
@@ -10,15 +10,15 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use tokio_util::sync::CancellationToken;
 
 use super::{Website, World, map, website};
-use crate::controller::Duty;
+use crate::controller::RunControl;
 use crate::{
-    Action, Cluster, Context, Controller, ControllerBuilder, ControllerError, Object, Request, Stopped,
-    WaitingFor,
+    Action, Cluster, Context, Controller, ControllerBuilder, ControllerError, Object, Request, StopReport,
+    UnsyncedSource,
 };
 
-pub(super) type Ran = Task<Result<Stopped, ControllerError>>;
+pub(super) type Ran = Task<Result<StopReport, ControllerError>>;
 
-/// What a controller reconciled, in order.
+/// Reconciled objects, in order.
 #[derive(Clone, Default)]
 pub(super) struct Seen(Arc<Mutex<Vec<String>>>);
 
@@ -29,7 +29,7 @@ impl Seen {
         seen
     }
 
-    /// A controller that is done at once.
+    /// A controller whose reconciles are done at once.
     pub(super) fn by<K: Object>(&self, builder: ControllerBuilder<K>) -> Controller {
         let seen = self.clone();
         let built = builder.build(move |_: Context, request: Request| {
@@ -40,8 +40,12 @@ impl Seen {
     }
 }
 
-pub(super) fn duty() -> Duty {
-    Duty { go: CancellationToken::new(), stop: CancellationToken::new(), now: CancellationToken::new() }
+pub(super) fn control() -> RunControl {
+    RunControl {
+        may_reconcile: CancellationToken::new(),
+        stop: CancellationToken::new(),
+        abort: CancellationToken::new(),
+    }
 }
 
 pub(super) async fn cluster(world: &World) -> Cluster {
@@ -53,33 +57,33 @@ pub(super) async fn cluster(world: &World) -> Cluster {
     cluster
 }
 
-pub(super) fn run(world: &World, controller: &Controller, duty: &Duty) -> Ran {
-    let (controller, duty) = (controller.clone(), duty.clone());
-    world.scope.spawn("managed", async move { controller.run_managed(duty).await })
+pub(super) fn run(world: &World, controller: &Controller, control: &RunControl) -> Ran {
+    let (controller, control) = (controller.clone(), control.clone());
+    world.scope.spawn("managed", async move { controller.run_managed(control).await })
 }
 
-/// A controller whose reconciles never end, and cancel this when they are told to.
-fn endless(cluster: &Cluster, told: &CancellationToken) -> Controller {
-    let told = told.clone();
+/// A controller whose reconciles never end, and cancel a token when they are cancelled.
+fn endless(cluster: &Cluster, cancelled: &CancellationToken) -> Controller {
+    let cancelled = cancelled.clone();
     let built = cluster.controller::<ConfigMap>().build(move |context: Context, _: Request| {
-        let told = told.clone();
+        let cancelled = cancelled.clone();
         async move {
             context.cancellation().cancelled().await;
-            told.cancel();
+            cancelled.cancel();
             std::future::pending::<Result<Action, Error>>().await
         }
     });
     built.expect("it can be built")
 }
 
-/// One that works.
-async fn stuck(world: &World, duty: &Duty) -> (Controller, CancellationToken, Ran) {
-    let told = CancellationToken::new();
-    let controller = endless(&cluster(world).await, &told);
-    let ran = run(world, &controller, duty);
-    duty.go.cancel();
+/// A running one with a stuck reconcile.
+async fn stuck(world: &World, control: &RunControl) -> (Controller, CancellationToken, Ran) {
+    let cancelled = CancellationToken::new();
+    let controller = endless(&cluster(world).await, &cancelled);
+    let ran = run(world, &controller, control);
+    control.may_reconcile.cancel();
     world.until("it reconciles", || !controller.reconciling().is_empty()).await;
-    (controller, told, ran)
+    (controller, cancelled, ran)
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn a_controller_that_was_only_just_started_waits_for_its_watches() {
         let cluster = cluster(&world).await;
         let controller = Seen::default().by(cluster.controller::<ConfigMap>().owns::<Website>());
         assert_eq!(controller.waiting_for(), []);
-        let mut run = std::pin::pin!(controller.run_managed(duty()));
+        let mut run = std::pin::pin!(controller.run_managed(control()));
         assert!(futures::poll!(run.as_mut()).is_pending());
         let waiting: Vec<_> = controller.waiting_for().iter().map(ToString::to_string).collect();
         assert_eq!(waiting, ["ConfigMap (about to be watched)", "Website (about to be watched)"]);
@@ -100,19 +104,19 @@ fn a_controller_that_was_only_just_started_waits_for_its_watches() {
 #[test]
 fn a_controller_that_may_work_waits_until_it_has_seen_all() {
     World::run(2, |world| async move {
-        let (duty, seen) = (duty(), Seen::default());
+        let (control, seen) = (control(), Seen::default());
         let cluster = cluster(&world).await;
-        world.record.lock().reads_take = Duration::from_secs(20);
+        world.slow_reads(Duration::from_secs(20));
         let controller = seen.by(cluster.controller::<ConfigMap>());
-        duty.go.cancel();
-        let _ran = run(&world, &controller, &duty);
+        control.may_reconcile.cancel();
+        let _ran = run(&world, &controller, &control);
         world.settle().await;
         controller.trigger(Request::new("default", "a"));
         world.clock.sleep(Duration::from_secs(15)).await;
         assert!(!controller.is_warm() && !controller.is_ready());
         assert_eq!(controller.waiting_for().len(), 1);
         assert!(seen.all().is_empty(), "{:?}", seen.all());
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         assert_eq!(seen.all(), ["a", "b", "c"]);
     });
@@ -121,42 +125,42 @@ fn a_controller_that_may_work_waits_until_it_has_seen_all() {
 #[test]
 fn a_missing_kind_is_waited_for_as_long_as_it_takes_and_named() {
     World::run(3, |world| async move {
-        let (duty, seen) = (duty(), Seen::default());
+        let (control, seen) = (control(), Seen::default());
         let cluster = cluster(&world).await;
         let controller = seen.by(cluster.controller::<Website>().owns::<ConfigMap>());
         let strict = cluster.controller::<Website>().named("strict").sync_timeout(Duration::from_mins(3));
         let strict = seen.by(strict);
-        duty.go.cancel();
-        let (ran, failed) = (run(&world, &controller, &duty), run(&world, &strict, &duty));
+        control.may_reconcile.cancel();
+        let (ran, failed) = (run(&world, &controller, &control), run(&world, &strict, &control));
         world.clock.sleep(Duration::from_hours(24)).await;
         assert!(matches!(failed.await.unwrap(), Err(ControllerError::NotSynced { .. })));
         assert!(controller.is_running() && !controller.is_warm());
         let missing = controller.waiting_for();
-        assert_eq!(missing.iter().map(WaitingFor::source).collect::<Vec<_>>(), ["Website"]);
+        assert_eq!(missing.iter().map(UnsyncedSource::source).collect::<Vec<_>>(), ["Website"]);
         assert!(missing[0].to_string().contains("404"), "{}", missing[0]);
 
         world.install().await;
-        controller.ready().await.unwrap();
+        controller.wait_ready().await.unwrap();
         cluster.client().create(&website("blog")).await.unwrap();
         world.until("it is reconciled", || seen.all() == ["blog"]).await;
-        duty.stop.cancel();
-        assert_eq!(ran.await.unwrap(), Ok(Stopped::default()));
+        control.stop.cancel();
+        assert_eq!(ran.await.unwrap(), Ok(StopReport::default()));
     });
 }
 
 #[test]
 fn a_graceful_stop_is_cut_short() {
     World::run(4, |world| async move {
-        let duty = duty();
-        let (controller, told, ran) = stuck(&world, &duty).await;
-        duty.stop.cancel();
+        let control = control();
+        let (controller, cancelled, ran) = stuck(&world, &control).await;
+        control.stop.cancel();
         world.clock.sleep(Duration::from_secs(20)).await;
-        assert!(told.is_cancelled());
+        assert!(cancelled.is_cancelled());
         assert!(controller.is_running(), "it is waited for");
         let before = world.clock.now();
-        duty.now.cancel();
+        control.abort.cancel();
         let stopped = ran.await.unwrap().unwrap();
-        assert_eq!(world.clock.now().since(before), Duration::ZERO);
+        assert_eq!(world.clock.now().duration_since(before), Duration::ZERO);
         assert_eq!(stopped.aborted(), [Request::new("default", "a")]);
         assert_eq!((stopped.waiting(), stopped.left_behind()), (2, [].as_slice()));
     });
@@ -165,12 +169,12 @@ fn a_graceful_stop_is_cut_short() {
 #[test]
 fn what_runs_is_dropped_at_once_when_it_is_told_so() {
     World::run(5, |world| async move {
-        let duty = duty();
-        let (controller, _, ran) = stuck(&world, &duty).await;
+        let control = control();
+        let (controller, _, ran) = stuck(&world, &control).await;
         let before = world.clock.now();
-        duty.now.cancel();
+        control.abort.cancel();
         let stopped = ran.await.unwrap().unwrap();
-        assert_eq!(world.clock.now().since(before), Duration::ZERO);
+        assert_eq!(world.clock.now().duration_since(before), Duration::ZERO);
         assert_eq!(stopped.aborted(), [Request::new("default", "a")]);
         assert!(controller.reconciling().is_empty() && stopped.left_behind().is_empty(), "{stopped:?}");
     });
@@ -179,12 +183,12 @@ fn what_runs_is_dropped_at_once_when_it_is_told_so() {
 #[test]
 fn a_stop_waits_for_what_runs_up_to_the_limit_of_the_controller() {
     World::run(6, |world| async move {
-        let duty = duty();
-        let (_controller, _, ran) = stuck(&world, &duty).await;
+        let control = control();
+        let (_controller, _, ran) = stuck(&world, &control).await;
         let before = world.clock.now();
-        duty.stop.cancel();
+        control.stop.cancel();
         let stopped = ran.await.unwrap().unwrap();
-        assert_eq!(world.clock.now().since(before), Duration::from_secs(30));
+        assert_eq!(world.clock.now().duration_since(before), Duration::from_secs(30));
         assert_eq!(stopped.aborted(), [Request::new("default", "a")]);
     });
 }
@@ -194,20 +198,22 @@ fn a_controller_that_never_worked_ends_and_can_run_again() {
     World::run(7, |world| async move {
         let seen = Seen::default();
         let controller = seen.by(cluster(&world).await.controller::<ConfigMap>());
-        for end in [|duty: &Duty| duty.stop.cancel(), |duty: &Duty| duty.now.cancel()] {
-            let duty = duty();
-            let ran = run(&world, &controller, &duty);
+        for end in
+            [|control: &RunControl| control.stop.cancel(), |control: &RunControl| control.abort.cancel()]
+        {
+            let control = control();
+            let ran = run(&world, &controller, &control);
             world.until("it is warm", || controller.is_warm()).await;
-            let again = controller.run_managed(duty.clone()).await.unwrap_err();
+            let again = controller.run_managed(control.clone()).await.unwrap_err();
             assert_eq!(again, ControllerError::AlreadyRunning { controller: "configmap".to_owned() });
-            end(&duty);
-            assert_eq!(ran.await.unwrap(), Ok(Stopped::default()));
+            end(&control);
+            assert_eq!(ran.await.unwrap(), Ok(StopReport::default()));
             assert!(seen.all().is_empty());
             assert!(controller.cluster().cache().stats().is_empty(), "its informers end with it");
         }
-        let duty = duty();
-        duty.go.cancel();
-        let _ran = run(&world, &controller, &duty);
+        let control = control();
+        control.may_reconcile.cancel();
+        let _ran = run(&world, &controller, &control);
         world.settle().await;
         assert_eq!(seen.all(), ["a", "b", "c"]);
     });
@@ -230,13 +236,13 @@ fn a_controller_that_belongs_to_a_manager_is_started_by_nobody_else() {
         assert_eq!(controller.adopt(), Err(managed.clone()));
         assert_eq!(controller.start(), Err(managed.clone()));
 
-        let duty = duty();
-        let ran = run(&world, &controller, &duty);
+        let control = control();
+        let ran = run(&world, &controller, &control);
         world.until("it is warm", || controller.is_warm()).await;
         assert_eq!(controller.adopt(), Err(managed.clone()));
-        // By hand, as anybody may.
-        assert_eq!(controller.stop().await, Ok(Stopped::default()));
-        assert_eq!(ran.await.unwrap(), Ok(Stopped::default()));
+        // A start by hand, which any caller can do.
+        assert_eq!(controller.stop().await, Ok(StopReport::default()));
+        assert_eq!(ran.await.unwrap(), Ok(StopReport::default()));
         assert_eq!(controller.start(), Err(managed.clone()));
         assert_eq!(controller.run().await, Err(managed.clone()));
         world.settle().await;
@@ -244,8 +250,8 @@ fn a_controller_that_belongs_to_a_manager_is_started_by_nobody_else() {
 
         // It is enough that a manager ran it.
         let other = seen.by(cluster.controller::<ConfigMap>().named("other"));
-        let ran = run(&world, &other, &duty);
-        duty.stop.cancel();
+        let ran = run(&world, &other, &control);
+        control.stop.cancel();
         let _ = ran.await.unwrap().unwrap();
         assert!(matches!(other.start(), Err(ControllerError::Managed { .. })));
     });
@@ -281,13 +287,12 @@ async fn workers_that_block_their_threads_are_all_named_and_the_others_are_not()
             }
         }
     };
-    let three = std::num::NonZeroUsize::new(3).unwrap();
-    let controller = cluster.controller::<ConfigMap>().concurrency(three).build(reconcile).unwrap();
-    let duty = duty();
-    duty.go.cancel();
-    let (running, told) = (controller.clone(), duty.clone());
-    let ran = scope.spawn("managed", async move { running.run_managed(told).await });
-    // A thread that blocks may be the one that was to look at timers: others are kept awake.
+    let controller = cluster.controller::<ConfigMap>().concurrency(3).build(reconcile).unwrap();
+    let control = control();
+    control.may_reconcile.cancel();
+    let (running, signals) = (controller.clone(), control.clone());
+    let ran = scope.spawn("managed", async move { running.run_managed(signals).await });
+    // A blocked thread may be the one that drives the timers: keep others awake.
     let until = async |is_so: &dyn Fn() -> bool| {
         let limit = clock.now() + Duration::from_mins(1);
         while !is_so() {
@@ -296,7 +301,7 @@ async fn workers_that_block_their_threads_are_all_named_and_the_others_are_not()
         }
     };
     until(&|| inside.all().len() == 3 && controller.reconciling().len() == 2).await;
-    duty.now.cancel();
+    control.abort.cancel();
     until(&|| !controller.is_running()).await;
     drop(free);
     let stopped = ran.await.unwrap().unwrap();
@@ -310,15 +315,15 @@ async fn workers_that_block_their_threads_are_all_named_and_the_others_are_not()
 fn a_controller_that_nobody_waits_for_stops_and_still_does_so_at_once_when_told() {
     World::run(8, |world| async move {
         let cluster = cluster(&world).await;
-        let (duty, told) = (duty(), CancellationToken::new());
-        let controller = endless(&cluster, &told);
-        duty.go.cancel();
-        let run = controller.run_managed(duty.clone());
+        let (control, cancelled) = (control(), CancellationToken::new());
+        let controller = endless(&cluster, &cancelled);
+        control.may_reconcile.cancel();
+        let run = controller.run_managed(control.clone());
         world.clock.timeout(Duration::from_secs(1), run).await.unwrap_err();
         world.settle().await;
-        assert!(told.is_cancelled());
+        assert!(cancelled.is_cancelled());
         assert!(controller.is_running(), "what it reconciles has its time");
-        duty.now.cancel();
+        control.abort.cancel();
         world.settle().await;
         assert!(!controller.is_running());
     });

@@ -8,9 +8,9 @@ use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
-use super::managed::{Seen, cluster, duty, run};
+use super::managed::{Seen, cluster, control, run};
 use super::{Website, World, from, map};
-use crate::{Cluster, Controller, ControllerError, Request, Stopped, Watch, handler, source};
+use crate::{Cluster, Controller, ControllerError, Request, StopReport, Watch, handler, source};
 
 fn secret(name: &str) -> Secret {
     from(json!({"metadata": {"name": name, "namespace": "default"}}))
@@ -31,11 +31,11 @@ fn waiting(controller: &Controller) -> Vec<String> {
 #[test]
 fn what_comes_and_goes_while_a_controller_waits_leaves_nothing_behind() {
     World::run(1, |world| async move {
-        let (duty, seen) = (duty(), Seen::default());
+        let (control, seen) = (control(), Seen::default());
         let cluster = cluster(&world).await;
         let controller = seen.by(cluster.controller::<ConfigMap>().owns::<Secret>());
         assert!(controller.needs_leadership() && controller.warms_up());
-        let ran = run(&world, &controller, &duty);
+        let ran = run(&world, &controller, &control);
         world.until("it is warm", || controller.is_warm()).await;
         for number in 0..50 {
             let object = cluster.client().create(&map(&format!("gone-{number}"))).await.unwrap();
@@ -46,20 +46,20 @@ fn what_comes_and_goes_while_a_controller_waits_leaves_nothing_behind() {
         world.clock.sleep(Duration::from_hours(24)).await;
         assert!(controller.is_running() && controller.is_warm() && !controller.is_ready());
         assert_eq!((waiting(&controller), seen.all()), (vec![], vec![]));
-        assert_eq!(controller.queue_stats(), bowline_workqueue::Stats::default());
+        assert_eq!(controller.queue_stats(), bowline_workqueue::QueueStats::default());
         assert_eq!(metric(&cluster, "workqueue_depth"), "0");
         let watches = world.watches();
         assert!(watches.contains(&"configmaps".to_owned()) && watches.contains(&"secrets".to_owned()));
         let before = world.clock.now();
-        duty.go.cancel();
-        controller.ready().await.unwrap();
+        control.may_reconcile.cancel();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         assert_eq!(seen.all(), ["a", "b", "c", "d"], "each that there is, and nothing that is gone");
         assert_eq!(world.watches(), watches, "nothing is listed or watched anew");
         let waited: f64 = metric(&cluster, "workqueue_queue_duration_seconds_sum").parse().unwrap();
-        assert!(waited <= world.clock.now().since(before).as_secs_f64(), "{waited}");
-        duty.stop.cancel();
-        assert_eq!(ran.await.unwrap(), Ok(Stopped::default()));
+        assert!(waited <= world.clock.now().duration_since(before).as_secs_f64(), "{waited}");
+        control.stop.cancel();
+        assert_eq!(ran.await.unwrap(), Ok(StopReport::default()));
         assert!(!controller.is_warm());
     });
 }
@@ -67,7 +67,7 @@ fn what_comes_and_goes_while_a_controller_waits_leaves_nothing_behind() {
 #[test]
 fn sources_that_are_no_kind_begin_when_the_controller_may_work() {
     World::run(2, |world| async move {
-        let (duty, seen, calls) = (duty(), Seen::default(), Arc::new(AtomicUsize::new(0)));
+        let (control, seen, calls) = (control(), Seen::default(), Arc::new(AtomicUsize::new(0)));
         let (sender, channel) = source::channel::<ConfigMap>("channel");
         let called = calls.clone();
         let function = source::function("function", move |mut sink: source::Sink<ConfigMap>| {
@@ -77,16 +77,16 @@ fn sources_that_are_no_kind_begin_when_the_controller_may_work() {
         let builder = cluster(&world).await.controller::<ConfigMap>();
         let builder = builder.watches(Watch::new(channel, handler::object()));
         let controller = seen.by(builder.watches(Watch::new(function, handler::object())));
-        world.record.lock().reads_take = Duration::from_secs(5);
-        let _ran = run(&world, &controller, &duty);
+        world.slow_reads(Duration::from_secs(5));
+        let _ran = run(&world, &controller, &control);
         world.settle().await;
         assert_eq!(waiting(&controller), ["ConfigMap"], "it is the only one that is waited for");
         sender.try_send(map("sent")).unwrap();
         world.until("it is warm", || controller.is_warm()).await;
         world.settle().await;
         assert_eq!((calls.load(Ordering::Relaxed), controller.queue_stats().ready), (0, 0));
-        duty.go.cancel();
-        controller.ready().await.unwrap();
+        control.may_reconcile.cancel();
+        controller.wait_ready().await.unwrap();
         world.settle().await;
         assert_eq!(calls.load(Ordering::Relaxed), 1);
         assert_eq!(seen.all(), ["a", "b", "c", "function", "sent"]);
@@ -96,11 +96,11 @@ fn sources_that_are_no_kind_begin_when_the_controller_may_work() {
 #[test]
 fn a_watch_that_is_added_meanwhile_waits_like_the_others_and_is_waited_for_by_nobody() {
     World::run(3, |world| async move {
-        let (duty, seen) = (duty(), Seen::default());
+        let (control, seen) = (control(), Seen::default());
         let cluster = cluster(&world).await;
         cluster.client().create(&secret("s")).await.unwrap();
         let controller = seen.by(cluster.controller::<ConfigMap>());
-        let _ran = run(&world, &controller, &duty);
+        let _ran = run(&world, &controller, &control);
         world.until("it is warm", || controller.is_warm()).await;
         let secrets = controller.watch(Watch::new(source::kind::<Secret>(), handler::object())).unwrap();
         // The server does not know them.
@@ -108,16 +108,16 @@ fn a_watch_that_is_added_meanwhile_waits_like_the_others_and_is_waited_for_by_no
         world.settle().await;
         assert!(world.watches().contains(&"secrets".to_owned()), "it is in the cache already");
         assert_eq!(waiting(&controller), ["Website"]);
-        assert_eq!((controller.queue_stats().ready, secrets.synced().now_or_never()), (0, None));
+        assert_eq!((controller.queue_stats().ready, secrets.wait_synced().now_or_never()), (0, None));
         let watches = world.watches().iter().filter(|resource| *resource == "secrets").count();
-        duty.go.cancel();
-        controller.ready().await.unwrap();
-        secrets.synced().await;
+        control.may_reconcile.cancel();
+        controller.wait_ready().await.unwrap();
+        secrets.wait_synced().await;
         world.settle().await;
         assert_eq!(seen.all(), ["a", "b", "c", "s"]);
         let now = world.watches().iter().filter(|resource| *resource == "secrets").count();
         assert_eq!(now, watches, "its informer goes on");
-        websites.remove().await;
+        websites.unregister().await;
         assert_eq!(waiting(&controller), [""; 0]);
     });
 }
@@ -125,20 +125,20 @@ fn a_watch_that_is_added_meanwhile_waits_like_the_others_and_is_waited_for_by_no
 #[test]
 fn a_watch_that_is_removed_meanwhile_takes_its_informer_along() {
     World::run(4, |world| async move {
-        let (duty, seen) = (duty(), Seen::default());
+        let (control, seen) = (control(), Seen::default());
         let cluster = cluster(&world).await;
         let controller = seen.by(cluster.controller::<ConfigMap>());
-        let ran = run(&world, &controller, &duty);
+        let ran = run(&world, &controller, &control);
         world.until("it is warm", || controller.is_warm()).await;
         let watch = || controller.watch(Watch::new(source::kind::<Secret>(), handler::object())).unwrap();
         let removed = watch();
         assert_eq!(cluster.cache().stats().len(), 2);
-        removed.remove().await;
+        removed.unregister().await;
         assert_eq!(cluster.cache().stats().len(), 1);
         // One that never began is over when the run is.
         let never = watch();
-        duty.stop.cancel();
-        never.synced().await;
+        control.stop.cancel();
+        never.wait_synced().await;
         let _ = ran.await.unwrap().unwrap();
         assert!(cluster.cache().stats().is_empty());
     });
@@ -147,18 +147,18 @@ fn a_watch_that_is_removed_meanwhile_takes_its_informer_along() {
 #[test]
 fn a_controller_that_may_work_before_all_is_in_the_cache_goes_on_with_the_same_lists() {
     World::run(5, |world| async move {
-        let (duty, seen) = (duty(), Seen::default());
+        let (control, seen) = (control(), Seen::default());
         let cluster = cluster(&world).await;
-        world.record.lock().reads_take = Duration::from_secs(20);
+        world.slow_reads(Duration::from_secs(20));
         let controller = seen.by(cluster.controller::<ConfigMap>());
-        let _ran = run(&world, &controller, &duty);
+        let _ran = run(&world, &controller, &control);
         world.clock.sleep(Duration::from_secs(10)).await;
         assert!(!controller.is_warm());
         assert_eq!(waiting(&controller), ["ConfigMap"]);
-        duty.go.cancel();
+        control.may_reconcile.cancel();
         let before = world.clock.now();
-        controller.ready().await.unwrap();
-        assert!(world.clock.now().since(before) < Duration::from_secs(11), "it did not begin anew");
+        controller.wait_ready().await.unwrap();
+        assert!(world.clock.now().duration_since(before) < Duration::from_secs(11), "it did not begin anew");
         world.settle().await;
         assert_eq!(seen.all(), ["a", "b", "c"]);
         assert_eq!(world.watches(), ["configmaps"]);
@@ -171,26 +171,26 @@ fn the_limit_for_seeing_all_counts_from_the_start_whenever_the_controller_may_wo
         let limit = Duration::from_mins(3);
         let cluster = cluster(&world).await;
         for go_after in [None, Some(Duration::from_mins(2))] {
-            let duty = duty();
+            let control = control();
             let controller = Seen::default().by(cluster.controller::<Website>().sync_timeout(limit));
             let before = world.clock.now();
-            let ran = run(&world, &controller, &duty);
+            let ran = run(&world, &controller, &control);
             if let Some(after) = go_after {
                 world.clock.sleep(after).await;
-                duty.go.cancel();
+                control.may_reconcile.cancel();
             }
             let error = ran.await.unwrap().unwrap_err();
             assert!(matches!(&error, ControllerError::NotSynced { limit: said, missing, .. }
                 if *said == limit && missing.len() == 1 && missing[0].to_string().contains("404")));
-            let took = world.clock.now().since(before);
+            let took = world.clock.now().duration_since(before);
             assert!(took >= limit && took < limit + Duration::from_secs(5), "{took:?}");
         }
-        // One that was in time may wait for its turn as long as it takes.
-        let (duty, seen) = (duty(), Seen::default());
+        // A controller that synced in time may wait for leadership without limit.
+        let (control, seen) = (control(), Seen::default());
         let controller = seen.by(cluster.controller::<ConfigMap>().sync_timeout(limit));
-        let _ran = run(&world, &controller, &duty);
+        let _ran = run(&world, &controller, &control);
         world.clock.sleep(Duration::from_hours(1)).await;
-        duty.go.cancel();
-        controller.ready().await.unwrap();
+        control.may_reconcile.cancel();
+        controller.wait_ready().await.unwrap();
     });
 }

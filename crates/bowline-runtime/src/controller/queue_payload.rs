@@ -1,27 +1,27 @@
-//! What waits in a controller's queue with each request.
+//! The payload of a request in a controller's queue.
 
 use bowline_workqueue::Coalesce;
 
 use crate::trigger::{Trigger, Triggers};
 
-/// Why a request is to be run, and how often it failed since it last did not. Kept beside the key, so that a run that does
-/// not fail needs neither the limiter nor its lock.
+/// Triggers of a request, and its failures since the last success. Kept beside the key, so that a successful run needs
+/// neither the limiter nor its lock.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct QueuePayload {
     pub(crate) triggers: Triggers,
-    /// Errors in a row.
+    /// Number of errors in a row.
     pub(crate) failures: u32,
-    /// The limiter remembers it: it failed or backed off, and did nothing else since.
+    /// Whether the limiter has state for it: it failed or backed off, with no success since.
     pub(crate) is_limited: bool,
 }
 
-impl Pending {
+impl QueuePayload {
     pub(crate) fn new(trigger: Trigger) -> Self {
         Self { triggers: Triggers::one(trigger), failures: 0, is_limited: false }
     }
 }
 
-impl Coalesce for Pending {
+impl Coalesce for QueuePayload {
     fn coalesce(&mut self, newer: Self) {
         self.triggers.coalesce(newer.triggers);
         self.failures = self.failures.max(newer.failures);
