@@ -1,13 +1,13 @@
-//! Ready-made flags: what every operator can be told when it is started, beside what it has to be told itself.
+//! Ready-made flags: the command line of an operator, beside the program's own flags.
 //!
 //! ```no_run
 //! use bowline::prelude::*;
 //!
-//! /// Gives every website what it needs.
+//! /// Serves every website
 //! #[derive(clap::Parser)]
 //! #[command(version)]
 //! struct Flags {
-//!     /// The image of a website that names none
+//!     /// Image of a website that names none
 //!     #[arg(long, default_value = "nginx")]
 //!     image: String,
 //! }
@@ -18,29 +18,61 @@
 //!     let args = bowline::args::<Flags>();
 //!     let manager = args.manager().await?; // logs, signals, the cluster, servers, the election
 //!     operator(&manager, args.own.image)?;
-//!     Ok(manager.start().await?)           // until a signal, or the lease is lost
+//!     Ok(manager.run().await?)           // until a signal, or the lease is lost
 //! }
 //! ```
 //!
-//! A program without flags of its own says `bowline::args::<()>()`. One that has a whole command line of its own flattens
-//! [`ManagerFlags`] into it. `--help` lists all flags with their defaults. Nothing but `$KUBECONFIG`, and what says
-//! that this is a pod, is read from the environment. Logs are set up by `--log-level` and `--log-format`, unless the program
-//! has a `tracing` subscriber already, which is left alone.
+//! A program without flags of its own calls `bowline::args::<()>()`. A program with a whole command line of its own flattens
+//! [`ManagerFlags`] into it. `--help` lists all flags with their defaults. `--log-level` and `--log-format` set up logs, unless
+//! the program has a `tracing` subscriber already.
 //!
-//! What makes no sense ends the program with status 2 and a message, before anything is done. What goes wrong later is
-//! an error of `main`: one line, and status 1. A flag whose value is empty (`--namespace=`), as templates make it, is as one
-//! that is not there.
+//! Flags that are not valid end the program with status 2 and a message, before anything is done. Later failures are errors of
+//! `main`: one line, and status 1. A flag with an empty value (`--namespace=`), as templates write it, counts as absent; only
+//! `--kubeconfig=` counts as `--kubeconfig`.
+//!
+//! # Cluster or plane
+//! An operator acts on a cluster only if the cluster is named:
+//!
+//! | named by | cluster |
+//! |---|---|
+//! | `--kubeconfig PATH` | that of the file's current context |
+//! | `--kubeconfig` | that of `$KUBECONFIG`, or else of `~/.kube/config` |
+//! | `--context NAME` | that of this context, in the file of `--kubeconfig`, `$KUBECONFIG` or `~/.kube/config` |
+//! | `--master URL` | that address, with the credentials of the kubeconfig or the pod if there are some |
+//! | nothing, in a pod | that of the pod |
+//!
+//! `$KUBECONFIG` and `~/.kube/config` alone never count: an operator that is started without flags changes no cluster. This
+//! differs from controller-runtime on purpose. [`ConfigSearch`](bowline_runtime::transport::ConfigSearch), for programs that
+//! look for a cluster themselves, follows controller-runtime.
+//!
+//! With the feature `plane`, an operator for which no cluster is named runs on a plane: an API server inside its process, on a
+//! free port of 127.0.0.1. `--plane` asks for one, also in a pod. The manager installs its declared kinds
+//! ([`Manager::crd`]) there, creates the objects of each `--apply FILE`, and prints the kubeconfig and commands to try.
+//! Controllers run meanwhile: an object that the plane refuses ends the program, and the objects before it may have been
+//! reconciled. Operator and plane stop together. Without the feature, an operator for which no cluster is named ends with an
+//! error that lists the flags to add.
+//!
+//! The feature links the API server. Make it a default feature of the operator for development, and build images with
+//! `--no-default-features`:
+//!
+//! ```toml
+//! [features]
+//! default = ["plane"]
+//! plane = ["bowline/plane"]
+//! ```
+//!
+//! One line of the log names the cluster in use: `cluster selected server=https://10.0.0.1:6443 origin="context staging"`.
 //!
 //! # Other defaults
-//! A program that wants other defaults says so: `mut_arg` with the name of a field of [`ManagerFlags`]. One of them almost every
-//! program needs: the name of the lease. `--leader-elect` is refused without one, because there is none to guess. The name
-//! of the file is no good: two operators that are both called `/manager` would wait for each other, and two versions in files
-//! of their own would both lead.
+//! A program sets another default with `mut_arg` and the name of a field of [`ManagerFlags`]. Almost every program needs that for
+//! the name of the lease: `--leader-elect` is refused without one. The file name of the program is not a good name for a lease:
+//! two operators that are both called `/manager` would wait for each other, and two versions with different file names would
+//! both lead.
 //!
 //! ```
 //! use bowline::args::Arguments;
 //!
-//! /// Gives every website what it needs.
+//! /// Serves every website
 //! #[derive(Debug, clap::Parser)]
 //! #[command(mut_arg("leader_election_id", |arg| arg.default_value("websites.example.com")))]
 //! #[command(mut_arg("max_concurrent_reconciles", |arg| arg.default_value("4")))]
@@ -55,12 +87,13 @@
 //! ```
 //!
 //! # Servers
-//! Probes are answered at `:8081`, as the Deployment of a kubebuilder project expects it. A second replica on the same machine
-//! has no place there: `--health-probe-bind-address=0`, or another port.
+//! In a pod, probes are answered at `:8081`, as the Deployment of a kubebuilder project expects; elsewhere at
+//! `127.0.0.1:8081`, and on a plane not at all. A second replica on the same machine needs another port, or
+//! `--health-probe-bind-address=0`.
 //!
-//! There are no metrics unless `--metrics-bind-address` says where. They are served over TLS, to whoever sends a token of
-//! somebody whom the cluster lets `get` the URL `/metrics`. `--enable-debug` adds a page at `/debug`; who may see that needs
-//! `get` on this URL, which a role for readers of metrics does not have:
+//! Metrics are off unless `--metrics-bind-address` is set. They are served over TLS, to clients with a token of a user who may
+//! `get` the URL `/metrics` on the cluster; on a plane, without TLS and to everyone who reaches them. `--enable-debug` adds a page
+//! at `/debug`, for users who may `get` this URL. A role for readers of metrics does not include it:
 //!
 //! ```sh
 //! kubectl create clusterrole debug-reader --verb=get --non-resource-url=/debug
@@ -68,53 +101,60 @@
 //! curl -k -H "Authorization: Bearer $(kubectl create token -n NAMESPACE NAME)" https://HOST:PORT/debug
 //! ```
 //!
-//! A browser sends no token. On a machine of one's own, `--metrics-bind-address=127.0.0.1:8080 --metrics-secure=false
-//! --enable-debug` shows the page at <http://127.0.0.1:8080/debug>.
+//! A browser sends no token. On a developer's machine, `--metrics-bind-address=127.0.0.1:8080 --metrics-secure=false
+//! --enable-debug` serves the page at <http://127.0.0.1:8080/debug>.
 
 mod assembly;
+mod cluster;
 mod duration;
 mod flags;
+#[cfg(feature = "plane")]
+mod plane;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
 
 use bowline_runtime::{Manager, ManagerBuilder};
 use clap::error::ErrorKind;
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+use clap::{Args as _, Command, FromArgMatches as _};
 
 pub use assembly::ArgsError;
+use cluster::PlaneContents;
 pub use flags::ManagerFlags;
+use flags::TypedFlags;
+#[cfg(feature = "plane")]
+pub use plane::ObjectError;
 
-/// The arguments of a program: its own, and those that every manager has.
+/// The arguments of a program: its own flags, and those of every manager.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Arguments<F = ()> {
-    /// The program's own.
+    /// Flags of the program.
     pub own: F,
-    /// Those that every manager has.
+    /// Flags of every manager.
     pub flags: ManagerFlags,
-    typed: BTreeSet<String>,
+    typed: TypedFlags,
+    contents: PlaneContents,
 }
 
-/// The arguments that this program was started with. `F` is what it has of its own: a type that derives [`clap::Args`] or
-/// [`clap::Parser`], or `()`.
+/// The arguments of this process. `F` is the type of the program's own flags: it derives [`clap::Args`] or [`clap::Parser`], or is
+/// `()`.
 ///
-/// Ends the process when it was asked for help or the version, with status 0, and when it was given what makes no sense, with
-/// a message and status 2.
+/// Ends the process after `--help` or `--version`, with status 0, and after arguments that are not valid, with a message and
+/// status 2.
 #[must_use]
 pub fn args<F: clap::Args>() -> Arguments<F> {
     Arguments::try_from_iter(std::env::args_os()).unwrap_or_else(|error| error.exit())
 }
 
 impl<F: clap::Args> Arguments<F> {
-    /// The arguments in a list that begins with the program, as [`std::env::args_os`] does.
+    /// The arguments in a list that begins with the program, as that of [`std::env::args_os`] does.
     ///
     /// # Errors
-    /// When they make no sense, or ask for help or the version: its text is the answer, and [`clap::Error::exit`] gives it.
+    /// When they are not valid, or ask for help or the version. [`clap::Error::exit`] prints the text of the error and ends the
+    /// process.
     pub fn try_from_iter<T: Into<OsString>>(
         arguments: impl IntoIterator<Item = T>,
     ) -> Result<Self, clap::Error> {
@@ -125,25 +165,29 @@ impl<F: clap::Args> Arguments<F> {
             Ok(Self {
                 own: F::from_arg_matches_mut(matches)?,
                 flags: ManagerFlags::from_arg_matches_mut(matches)?,
-                typed: BTreeSet::new(),
+                typed: TypedFlags::default(),
+                contents: PlaneContents::default(),
             })
         };
-        let typed = typed(&matches);
+        // Before values are taken out.
+        let typed = TypedFlags::of(&matches);
         let mut arguments: Self =
             read(&mut matches).map_err(|error: clap::Error| error.format(&mut command))?;
         arguments.typed = typed;
         arguments.flags.namespace.retain(|name| !name.is_empty());
+        #[cfg(feature = "plane")]
+        arguments.flags.apply.retain(|file| !file.as_os_str().is_empty());
         if arguments.flags.leader_election_id.as_deref() == Some("") {
             arguments.flags.leader_election_id = default_of(&command, "leader_election_id");
         }
         match arguments.flags.contradiction() {
             None => Ok(arguments),
-            Some(what) => Err(command.error(ErrorKind::ValueValidation, what)),
+            Some(problem) => Err(command.error(ErrorKind::ValueValidation, problem)),
         }
     }
 
-    /// What a program answers that finds flags of its own not to fit together, in the form that other mistakes have:
-    /// [`clap::Error::exit`] gives it, and ends the program with status 2.
+    /// An error about flags of the program that contradict each other, in the form of other mistakes. [`clap::Error::exit`]
+    /// prints it and ends the program with status 2.
     #[must_use]
     pub fn error(&self, problem: &str) -> clap::Error {
         definition::<F>(&program(std::env::args_os().next().as_ref()))
@@ -152,14 +196,37 @@ impl<F: clap::Args> Arguments<F> {
 }
 
 impl<F> Arguments<F> {
-    /// Whether somebody typed a flag, by the name of its field (`"metrics_secure"`). For a program whose own default depends on
-    /// something else: what was typed is to be left as it is.
+    /// Whether a flag is in the command line, by the name of its field (`"metrics_secure"`). It is for a program whose default
+    /// depends on something else, and must not replace a typed value.
     #[must_use]
     pub fn is_typed(&self, flag: &str) -> bool {
         self.typed.contains(flag)
     }
 
-    /// The manager that the flags ask for. As [`ManagerFlags::manager`].
+    /// Adds objects that an operator on a plane starts with, as YAML or JSON: those of `--apply` replace them. They are not
+    /// created on a cluster. Without the feature `plane` this has no effect. May be called several times. Default: none.
+    ///
+    /// ```
+    /// let args = bowline::args::Arguments::<()>::try_from_iter(["operator"])?
+    ///     .sample("{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}}")
+    ///     .hint("kubectl delete configmap hello");
+    /// # Ok::<(), clap::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sample(mut self, objects: impl Into<String>) -> Self {
+        self.contents.samples.push(objects.into());
+        self
+    }
+
+    /// Adds a command to the greeting of an operator on a plane. Without the feature `plane` this has no effect. May be called
+    /// several times. Default: none.
+    #[must_use]
+    pub fn hint(mut self, command: impl Into<String>) -> Self {
+        self.contents.hints.push(command.into());
+        self
+    }
+
+    /// The manager of these flags. As [`ManagerFlags::manager`], with the program's [samples](Self::sample).
     ///
     /// # Errors
     /// As [`ManagerFlags::manager`].
@@ -167,10 +234,10 @@ impl<F> Arguments<F> {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn manager(&self) -> Result<Manager, ArgsError> {
-        self.flags.manager().await
+        Ok(self.builder().await?.build()?)
     }
 
-    /// The manager that the flags ask for, with options that the program adds. As [`ManagerFlags::builder`].
+    /// The manager of these flags, for a program that adds options. As [`ManagerFlags::builder`].
     ///
     /// # Errors
     /// As [`ManagerFlags::builder`].
@@ -178,32 +245,24 @@ impl<F> Arguments<F> {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn builder(&self) -> Result<ManagerBuilder, ArgsError> {
-        self.flags.builder().await
+        self.flags.builder_with(&self.contents).await
     }
 }
 
-/// All flags, and the help about them.
+/// All flags with their help.
 fn definition<F: clap::Args>(program: &str) -> Command {
-    // The program's own come last: what they say of the whole is what counts.
+    // The program's own come last: their description of the whole counts.
     F::augment_args(ManagerFlags::augment_args(Command::new(program.to_owned()).max_term_width(100)))
 }
 
-/// The flags that do not have their default.
-fn typed(matches: &ArgMatches) -> BTreeSet<String> {
-    let is_typed = |id: &&clap::Id| {
-        matches.value_source(id.as_str()).is_some_and(|from| from != ValueSource::DefaultValue)
-    };
-    matches.ids().filter(is_typed).map(ToString::to_string).collect()
-}
-
-/// What a flag is if it is not typed.
+/// The default of a flag.
 fn default_of(command: &Command, flag: &str) -> Option<String> {
     let flag = command.get_arguments().find(|known| known.get_id() == flag)?;
     flag.get_default_values().first()?.to_str().map(str::to_owned)
 }
 
-/// What the program is called in its help: its file's name. Nothing else may depend on that; whoever builds an image chooses
-/// it, and it may have a version in it.
+/// Name of the program in its help: that of its file. Nothing else may depend on it: an image may give the file another name,
+/// also with a version in it.
 fn program(first: Option<&OsString>) -> String {
     let stem = first.and_then(|path| Path::new(path).file_stem());
     stem.map_or_else(|| "operator".to_owned(), |stem| stem.to_string_lossy().into_owned())

@@ -1,7 +1,7 @@
-//! Logs and traces of a program: what `main` sets up once, before anything else.
+//! Logs and traces of a program, set up once at the start of `main`.
 //!
-//! Bowline's crates only tell [`tracing`] what happens; who listens is the program's choice. This is a ready-made choice for
-//! operators, in one line. Programs that have a subscriber of their own do without.
+//! Bowline's crates emit [`tracing`] events; the program chooses the subscriber. This is a ready-made one for operators. A program
+//! with its own subscriber does not need it.
 //!
 //! ```
 //! use bowline::telemetry::{self, Format, Options};
@@ -15,32 +15,32 @@
 //! ```
 //!
 //! # Logs
-//! One line for each event, to standard error. What is said inside a reconcile carries the keys that controller-runtime's
-//! logs have: `controller`, `controllerGroup`, `controllerKind`, `namespace`, `name`, `reconcileID`; and `triggers`, which
-//! says why it runs. They are there whatever the level is.
+//! One line for each event, to standard error. Lines from inside a reconcile carry the keys that controller-runtime's
+//! logs have: `controller`, `controllerGroup`, `controllerKind`, `namespace`, `name`, `reconcileID`; `cluster`, if the object
+//! is in another cluster than the controller's; and `triggers`, the causes of the reconcile. They do not depend on the level.
 //!
-//! [`Format::Json`] is one object a line: `ts` (RFC 3339, UTC), `level` (`trace` to `error`), `logger` (where in the code),
-//! `msg`, then the fields of the spans around it, outermost first, then those of the event, all side by side, so that
-//! `jq 'select(.controller == "foo")'` finds what a controller said. Of two fields of one name the inner one is shown; a
-//! field that is called like one of the first four is shown as `fields.NAME`. A line break in a value is escaped: nobody
-//! forges a line.
+//! [`Format::Json`] is one object a line: `ts` (RFC 3339, UTC), `level` (`trace` to `error`), `logger` (the module),
+//! `msg`, then the fields of the spans around it, outermost first, then those of the event, in one flat object:
+//! `jq 'select(.controller == "foo")'` finds the lines of a controller. If two fields have the same name, the inner one is
+//! written; a field with the name of one of the first four is written as `fields.NAME`. A line break in a value is escaped, so
+//! that a value cannot forge a line.
 //!
 //! [`Format::Text`] is the same for people: time, level, logger, message, then `key=value`; empty values are left out.
 //!
-//! Records of the crate `log` are lines, too, by the same levels, with their target as the logger: [`init`] is its logger, unless
-//! the program has set another before.
+//! Records of the crate `log` become lines too, with the same levels and their target as the logger. [`init`] sets its logger,
+//! unless the program has set another one before.
 #![cfg_attr(
     feature = "opentelemetry",
     doc = "
 # Traces
 With the feature `opentelemetry`, each reconcile is a trace that is sent to a collector by OTLP over HTTP (`http/protobuf`),
-if the environment says so: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set, or
+if the environment has an endpoint: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set, or
 `OTEL_TRACES_EXPORTER` is `otlp`; and neither that is `none` nor `OTEL_SDK_DISABLED` is `true`. The other standard variables
 hold too: `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and its `_ARG`, `OTEL_BSP_*` (up to 2048
-spans wait; what comes beyond is dropped), `OTEL_SPAN_*_LIMIT`, `OTEL_EXPORTER_OTLP_HEADERS` and `_TIMEOUT` (10 s).
+spans wait; further ones are dropped), `OTEL_SPAN_*_LIMIT`, `OTEL_EXPORTER_OTLP_HEADERS` and `_TIMEOUT` (10 s).
 
 The span is called `reconcile` and has the keys above as attributes, with `triggers`, from the second try on `attempt`, unless
-it is done `outcome` and, where it failed, `error`; its status is an error then. What is logged inside at level info or above are its events, spans that the
+it is done `outcome` and, where it failed, `error`; its status is an error then. Log lines inside it at level info or above are its events, spans that the
 reconciler makes are its children."
 )]
 
@@ -69,7 +69,7 @@ use directives::Directives;
 use lines::Lines;
 use records::Records;
 
-/// What is logged, and how.
+/// Options of logs.
 #[derive(Clone, Debug)]
 #[must_use = "options do nothing until `init`"]
 pub struct Options {
@@ -77,7 +77,7 @@ pub struct Options {
     format: Format,
 }
 
-/// How a line of the log looks.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -88,9 +88,9 @@ pub enum Format {
     Json,
 }
 
-/// What [`init`] began. Keep it until the end of `main`: dropping it sends what still waits to be sent.
+/// Logs and traces that [`init`] set up. Keep it until the end of `main`: dropping it sends the spans that still wait.
 ///
-/// That takes no longer than 5 seconds, and blocks the thread: after all that is worth a trace, that is no loss.
+/// Dropping it takes up to 5 seconds, and blocks the thread.
 #[derive(Debug)]
 #[must_use = "dropping this ends the export of traces: keep it until the end of `main`"]
 pub struct Telemetry {
@@ -108,42 +108,42 @@ pub enum TelemetryError {
          off), or `target=level`, or several of them with commas, like \"info,bowline_cache=debug\""
     )]
     Level {
-        /// What was given.
+        /// The given text.
         given: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         problem: String,
     },
     /// There is no such format.
     #[error("there is no log format {given:?}: use \"text\" or \"json\"")]
     Format {
-        /// What was given.
+        /// The given text.
         given: String,
     },
-    /// Something in this process listens already.
+    /// The process has a subscriber already.
     #[error(
         "logs are set up already: a process has one place that does so, so call `init` once, and not beside another tracing \
          subscriber"
     )]
     AlreadySet,
-    /// Traces cannot be sent as the environment asks for it.
+    /// Traces cannot be exported with the settings in the environment.
     #[cfg(feature = "opentelemetry")]
-    #[error("traces cannot be exported as the environment asks for it: {problem}")]
+    #[error("traces cannot be exported with the settings in the environment: {problem}")]
     Traces {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
-/// Sets up logs (and traces) for the whole process. Once, at the beginning of `main`.
+/// Sets up logs (and traces) for the whole process. Call it once, at the beginning of `main`.
 ///
 /// # Errors
-/// When the options make no sense, or something in this process listens already.
+/// When the options are not valid, or the process has a subscriber already.
 pub fn init(options: &Options) -> Result<Telemetry, TelemetryError> {
     listen(options, dispatch(options)?)
 }
 
-/// The same, for a program that wants its lines elsewhere than on standard error: `write` is given each with its line break and
-/// without colors, by the thread that it comes from. It must not log, nor call what does: that would come back to it.
+/// As [`init`], with another destination than standard error: `write` gets each line with its line break and without colors, on
+/// the thread of the event. It must not log, directly or indirectly.
 ///
 /// ```standalone_crate
 /// use std::sync::{Arc, Mutex};
@@ -179,20 +179,20 @@ fn listen(
     Ok(telemetry)
 }
 
-/// Whether something listens already.
+/// Whether the process has a subscriber already.
 #[cfg(feature = "args")]
 pub(crate) fn is_set() -> bool {
     tracing::dispatcher::get_default(|listener| !listener.is::<NoSubscriber>())
 }
 
-/// The same as a value, for a test or a part of a program: see [`tracing::dispatcher`] for how it is used.
+/// As [`init`], as a value for a test or a part of a program: see [`tracing::dispatcher`].
 ///
 /// # Errors
-/// When the options make no sense.
+/// When the options are not valid.
 pub fn dispatch(options: &Options) -> Result<(Dispatch, Telemetry), TelemetryError> {
     let is_colored =
         io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
-    // An error is not worth a panic: there is nobody left who could be told.
+    // A failure to write a log line cannot be reported, and is no reason to panic.
     build(options, is_colored, |line| drop(io::stderr().lock().write_all(line.as_bytes())))
 }
 
@@ -205,8 +205,8 @@ fn build(
     let lines = Lines::new(options.format, is_colored, write);
     #[cfg(feature = "opentelemetry")]
     if let Some(traces) = traces::Traces::from_environment()? {
-        // Two stacks, not one with the traces as an `Option`: where that is none, `tracing` asks the filters about each event that
-        // they never want, and what they answer is taken for their answer about a later one.
+        // Two stacks, not one with an optional layer: without the layer, `tracing` calls the filters for each event that they never
+        // want, and takes their answer for that about a later event.
         let subscriber = Registry::default().with(lines.with_filter(directives)).with(traces.layer());
         return Ok((Dispatch::new(subscriber), Telemetry { traces: Some(traces) }));
     }
@@ -219,7 +219,7 @@ fn build(
 
 #[cfg(feature = "opentelemetry")]
 impl Telemetry {
-    /// Whether traces are sent somewhere.
+    /// Whether traces are exported.
     #[must_use]
     pub fn exports_traces(&self) -> bool {
         self.traces.is_some()
@@ -232,24 +232,24 @@ impl Options {
         Self { level: "info".to_owned(), format: Format::default() }
     }
 
-    /// From which level on events are logged, as `RUST_LOG` says it: a level for all (`trace`, `debug`, `info`, `warn`,
-    /// `error`, `off`), and others for parts of the code, by what the path of their module begins with:
-    /// `warn,my_operator=debug,bowline_cache=info`. The longest that fits counts. Default: `info`.
+    /// Minimum level of events, in the syntax of `RUST_LOG`: a level for all (`trace`, `debug`, `info`, `warn`, `error`, `off`),
+    /// and others for modules by the beginning of their path: `warn,my_operator=debug,bowline_cache=info`. The longest match
+    /// counts. Default: `info`.
     pub fn level(mut self, directives: impl Into<String>) -> Self {
         self.level = directives.into();
         self
     }
 
-    /// How a line looks. Default: [`Format::Text`].
+    /// Format of lines. Default: [`Format::Text`].
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// Says whether they make sense, to who has them before logs are set up.
+    /// Checks the options before logs are set up.
     ///
     /// # Errors
-    /// As [`init`], when they make none.
+    /// When they are not valid, as [`init`].
     pub fn validate(&self) -> Result<(), TelemetryError> {
         self.level.parse::<Directives>().map(drop)
     }

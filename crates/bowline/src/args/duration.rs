@@ -14,7 +14,7 @@ const UNITS: [(&str, u128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads one. Fractions of a nanosecond are dropped.
+/// Parses a duration. Fractions of a nanosecond are dropped.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -36,12 +36,12 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let too_long = || "the duration is too long".to_owned();
     match sum {
         0 if text.is_empty() => Err(wrong()),
-        // As much as Go has, about 292 years.
+        // Go's limit, about 292 years.
         sum => i64::try_from(sum).map(|sum| Duration::from_nanos(sum.unsigned_abs())).map_err(|_| too_long()),
     }
 }
 
-/// What a text begins with, and the rest.
+/// The beginning of a text, and the rest.
 fn split(text: &str, begins: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|char| !begins(char)).unwrap_or(text.len()))
 }
@@ -52,7 +52,7 @@ fn times(number: &str, unit: u128) -> Option<u128> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return None;
     }
-    // Digits beyond those that a nanosecond of any unit needs say nothing.
+    // Further digits are less than a nanosecond in every unit.
     let fraction = &fraction[..fraction.len().min(18)];
     let digits = |digits: &str| if digits.is_empty() { Some(0) } else { digits.parse::<u128>().ok() };
     let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);

@@ -1,4 +1,4 @@
-//! Which events are logged, by where they come from and how important they are.
+//! Selection of log events by target and level.
 
 use std::str::FromStr;
 
@@ -49,7 +49,7 @@ impl FromStr for Directives {
         for directive in text.split(',').map(str::trim) {
             let (target, level) = match directive.split_once('=') {
                 Some((target, level)) => (Some(target.trim()), level.trim()),
-                // `Targets` would take a level with a typing error for a module of which everything is logged.
+                // `Targets` would take a misspelled level for the name of a module.
                 None => (None, directive),
             };
             let refuse = |problem: String| TelemetryError::Level { given: text.to_owned(), problem };

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 
 use tracing::field::{Field, Visit};
 
-/// The field that holds what an event says.
+/// The field with the message of an event.
 const MESSAGE: &str = "message";
 
 /// Room for what the span of a reconcile has, so that its memory is got at once.
@@ -27,7 +27,7 @@ struct Entry {
     end: usize,
 }
 
-/// What a field is.
+/// The value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Text(&'a str),
@@ -41,7 +41,7 @@ impl Fields {
         Self { values: String::with_capacity(values), entries: Vec::with_capacity(entries) }
     }
 
-    /// What an event says.
+    /// The message of an event.
     pub(super) fn message(&self) -> &str {
         self.get(MESSAGE).map_or("", |(Value::Text(value) | Value::Plain(value))| value)
     }
@@ -95,7 +95,7 @@ impl Fields {
         if name.starts_with("otel.") {
             return;
         }
-        // What cannot be shown is shown as far as it can be: nobody could be told.
+        // A value whose formatting fails is shown as far as it got: there is no one to report it to.
         let _ = self.values.write_fmt(value);
         self.entries.push(Entry { name, is_text, end: self.values.len() });
     }
@@ -114,7 +114,7 @@ impl Visit for Fields {
         let mut text = error.to_string();
         let mut source = error.source();
         while let Some(error) = source {
-            // Some errors say what their source says.
+            // Some errors repeat their source.
             let said = error.to_string();
             if !text.ends_with(&said) {
                 let _ = write!(text, ": {said}");

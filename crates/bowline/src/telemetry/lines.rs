@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use bowline_runtime::debug::is_deceptive;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Subscriber};
 use tracing_log::NormalizeEvent as _;
@@ -35,7 +36,7 @@ impl<W: Fn(&str)> Lines<W> {
         push_now(line);
         let _ = write!(line, " {color}{name:>5}{plain} {logger}: ");
         push_visible(line, message);
-        // What is said first, then what it is about.
+        // The message first, then its fields.
         for (name, value) in own.iter().chain(around.iter().filter(|(name, _)| !own.has(name))) {
             match value {
                 Value::Text("") => {}
@@ -47,7 +48,7 @@ impl<W: Fn(&str)> Lines<W> {
     }
 }
 
-/// What every line has.
+/// Fields of every line.
 struct Head<'a> {
     level: Level,
     logger: &'a str,
@@ -81,7 +82,7 @@ where
     W: Fn(&str) + 'static,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        // Somebody else's code may be asked what its values are, and log: not while something is locked.
+        // Formatting a value may call foreign code, which may log: no lock is held here.
         let mut fields = Fields::new();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
@@ -170,14 +171,14 @@ fn color(level: Level) -> &'static str {
 
 /// Whether a value can be read without quotes.
 fn is_word(text: &str) -> bool {
-    let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '"' | '\\' | '=');
+    let is_odd = |c: char| c.is_whitespace() || is_deceptive(c) || matches!(c, '"' | '\\' | '=');
     !text.contains(is_odd)
 }
 
-/// A text in which no character moves the cursor or begins a line.
+/// A text in which no character moves the cursor, begins a line, turns the text around it or hides.
 fn push_visible(line: &mut String, text: &str) {
     for character in text.chars() {
-        if character.is_control() {
+        if is_deceptive(character) {
             line.extend(character.escape_default());
         } else {
             line.push(character);

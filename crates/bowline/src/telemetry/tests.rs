@@ -1,4 +1,4 @@
-//! What is logged, as people and programs read it.
+//! Log lines, as text and as JSON.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use tracing_log::log::{self, Log as _, Record};
 
 use super::*;
 
-/// What is logged while a function runs.
+/// The log of a function.
 fn logged(options: &Options, run: impl FnOnce()) -> Vec<String> {
     let lines = Arc::new(Mutex::new(String::new()));
     let written = lines.clone();
@@ -105,6 +105,20 @@ fn nobody_forges_a_line() {
         });
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(!lines[0].contains('\u{1b}'), "{}", lines[0]);
+    }
+}
+
+#[test]
+fn characters_that_hide_or_turn_text_are_escaped() {
+    for evil in ['\u{202e}', '\u{2066}', '\u{200b}', '\u{2060}', '\u{feff}', '\u{2028}'] {
+        let lines = logged(&Options::new(), || {
+            let (word, words) = (format!("a{evil}b"), format!("a {evil}b"));
+            info!(word, words, "said {evil}");
+        });
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(!lines[0].contains(evil), "{:?}", lines[0]);
+        let code = evil.escape_default().to_string();
+        assert_eq!(lines[0].matches(&code).count(), 3, "{}", lines[0]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Traces, as OpenTelemetry has them: which spans become one, and how they are sent.
+//! OpenTelemetry traces: the spans that become one, and their export.
 
 use std::env;
 use std::fmt;
@@ -26,13 +26,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::TelemetryError;
 
-/// How long an export may take, as the specification has it.
+/// Time limit of an export, from the specification.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the last export may take.
+/// Time limit of the last export.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// As much of a collector's answer is read.
+/// Maximum size of a collector's answer.
 const ANSWER: usize = 1 << 20;
 
 /// Sends traces until it is dropped.
@@ -42,7 +42,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// What the environment asks for, if it does.
+    /// The settings in the environment, if there are some.
     pub(super) fn from_environment() -> Result<Option<Self>, TelemetryError> {
         if !is_wanted(|name| env::var(name).ok())? {
             return Ok(None);
@@ -56,7 +56,7 @@ impl Traces {
         Ok(Some(Self { provider }))
     }
 
-    /// Makes traces of spans.
+    /// The layer that turns spans into traces.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -75,7 +75,7 @@ impl Drop for Traces {
     }
 }
 
-/// Whether the environment asks for traces.
+/// Whether the environment enables traces.
 fn is_wanted(variable: impl Fn(&str) -> Option<String>) -> Result<bool, TelemetryError> {
     // To the specification, what is empty is not there.
     let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -209,7 +209,7 @@ impl HttpClient for Sender {
         Box::pin(async move {
             let runtime = self.runtime.lock().map_err(|_| "an export panicked")?;
             let runtime = runtime.as_ref().ok_or("the exporter has ended")?;
-            // Whoever polls this has nothing else to do.
+            // The thread that polls this has nothing else to do.
             runtime.block_on(self.clock.timeout(self.timeout, self.send(request)))?
         })
     }
@@ -265,6 +265,6 @@ mod tests {
         assert!(
             wanted(&[("OTEL_TRACES_EXPORTER", "zipkin")]).unwrap_err().contains("use \"otlp\" or \"none\"")
         );
-        assert_eq!(wanted(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]), Ok(false), "nobody asked for traces");
+        assert_eq!(wanted(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]), Ok(false), "no endpoint is set");
     }
 }

@@ -1,4 +1,4 @@
-//! A program that has a `tracing` subscriber of its own, and uses the ready-made flags. One test, as a process has one such.
+//! A program with its own `tracing` subscriber and the ready-made flags. One test, because a process has one subscriber.
 
 use std::sync::Mutex;
 
@@ -16,10 +16,10 @@ clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]
 contexts: [{name: a, context: {cluster: a}}]
 ";
 
-/// What was said.
+/// Messages of all events.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Keeps what is said.
+/// Keeps all messages.
 struct Own;
 
 impl Subscriber for Own {

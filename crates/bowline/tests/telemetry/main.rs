@@ -1,6 +1,6 @@
 //! Reconciles as a collector of traces gets them, and as they are logged.
 //!
-//! The environment says where traces go, and a test cannot change its own: each test runs itself once more as a process, with
+//! The environment says where traces go, and a test cannot change its own: each test runs itself again as a process, with
 //! the variables that it wants, and that one is the operator.
 
 mod protobuf;
@@ -56,7 +56,7 @@ async fn operate() -> Outcome {
     let mut runs = cluster.journal().subscribe();
     cluster.start();
     controller.start()?;
-    controller.ready().await?;
+    controller.wait_ready().await?;
     let map =
         serde_json::from_value(serde_json::json!({"metadata": {"name": "web", "namespace": "default"}}));
     cluster.client().create::<ConfigMap>(&map?).await?;
@@ -163,7 +163,7 @@ async fn a_collector_gets_a_trace_of_each_reconcile() {
         values,
         [
             "warn",
-            "reconciling failed, and is tried again",
+            "reconcile failed; will retry",
             "a",
             "maps",
             "default",

@@ -1,4 +1,4 @@
-//! As much of protobuf, and of OTLP's messages in it, as tests look at.
+//! The parts of protobuf and of OTLP's messages that tests check.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Span {
     pub(crate) parent: Vec<u8>,
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<String, String>,
-    /// What its events are called.
+    /// The names of its events.
     pub(crate) events: Vec<String>,
     /// Code and text.
     pub(crate) status: Option<(u64, String)>,
