@@ -1,12 +1,21 @@
-//! A test environment: an API server, a namespace in it that nobody else uses, and the cluster that an operator is built on.
+//! A test environment: an API server, a namespace for one test, and an operator that can be stopped, crashed and started
+//! again.
 
 mod arm;
 mod builder;
+mod calls;
+mod connection;
 mod error;
+mod failures;
+mod faults;
+mod identity;
 mod install;
 mod operator;
+mod outcome;
 mod plane;
 mod report;
+mod run;
+mod seed;
 mod wait;
 
 use std::fmt;
@@ -15,34 +24,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
-use bowline_clock::{Clock, Scope, Spawner, Task};
-use bowline_runtime::{Client, Cluster, Controller, Manager, ManagerError};
+use bowline_apiserver::faults::Faults;
+use bowline_clock::{Clock, Scope, Spawner};
+use bowline_runtime::{Client, Cluster, Manager, ReconcileHistory};
 
 pub use arm::Arm;
 pub use builder::TestEnvBuilder;
+pub use calls::Calls;
 pub use error::{EnvError, FinishError};
 pub use install::InstallError;
 pub use operator::{Assembled, Controllers, FunctionOf, Operator, RunError};
+pub use outcome::Outcome;
 pub use wait::WaitError;
 
+use operator::OperatorFunction;
 use plane::Plane;
+use run::{Run, RunOptions, RunState, drain};
 
-/// How long tasks may take to end at the end of a test.
-const DRAIN: Duration = Duration::from_secs(10);
-
-/// An API server for one test, a namespace there that nobody else uses, and a [`Manager`] with its [`Cluster`] to build an
-/// operator on.
+/// An API server for one test, a namespace there that no other test uses, and an operator.
 ///
-/// The manager has no servers, no election, and listens to no signals, unless it is
-/// [told to](TestEnvBuilder::manager). The cluster's cache has what is in that namespace, and what is in none, so that tests that share a server do not see
-/// each other. Everything runs on one [clock](Self::clock), which may be a simulated one.
+/// [`start`](Self::start) runs an operator on a [`Manager`] that has no servers and no leader election, and handles no
+/// signals, unless the [options](TestEnvBuilder::manager) say otherwise. Its cache holds the objects of the test's namespace
+/// and cluster-scoped objects, so that tests on a shared server do not see each other. Everything runs on one
+/// [clock](Self::clock), which may be a simulated one.
 ///
-/// [`finish`](Self::finish) ends the operator and takes away what the test left on a server that it shares. Dropped instead,
-/// by a test that fails for example, the same happens as well as it can: tasks are aborted, a namespace on a shared server is
-/// deleted, a control plane of one's own is killed. Definitions of custom kinds stay on a shared server, for other tests may
-/// use them.
+/// # Runs
+/// [`stop`](Self::stop) and [`crash`](Self::crash) end the run of the operator, [`restart`](Self::restart) begins the next one
+/// on the same server and clock. Each run has its own manager, cluster, cache, client and metrics, as a new process would.
+/// [`history`](Self::history) and [`calls`](Self::calls) have the reconciles and requests of all runs.
 ///
-/// A clone is the same environment; the last one takes it away.
+/// # Users
+/// The test and the operator are different users, each with its own client:
+///
+/// | arm | user of the operator |
+/// |---|---|
+/// | embedded | `system:serviceaccount:NAMESPACE:operator`, which has no object |
+/// | real | the service account `operator` in the test's namespace, bound to `cluster-admin` |
+/// | existing | the test's user, with the user agent `bowline-testing-operator` |
+///
+/// # The end
+/// [`finish`](Self::finish) stops the operator and deletes the test's namespace from a shared server. If the environment is
+/// dropped instead, for example by a test that fails, tasks are aborted, the namespace is deleted, and a control plane that
+/// the environment started is killed. CRDs stay on a shared server, because other tests may use them.
+///
+/// A clone is the same environment. The last clone that is dropped ends it. An operator's function that holds a clone keeps
+/// the environment until `finish`, or until the test fails in [`TestEnv::test`] or [`TestEnvBuilder::test`].
 #[derive(Clone)]
 pub struct TestEnv {
     inner: Arc<Inner>,
@@ -50,118 +76,138 @@ pub struct TestEnv {
 }
 
 struct Inner {
-    /// Before the scope, which ends what runs in it.
-    manager: Manager,
     client: Client,
-    scope: Scope,
+    kube: kube::Client,
+    clock: Clock,
     namespace: String,
     arm: Arm,
+    /// Of the embedded server.
+    faults: Option<Faults>,
+    /// Whether CRDs that no test created may be replaced.
+    may_replace_definitions: bool,
+    runs: RunOptions,
     state: Mutex<State>,
+    /// After the managers: its end is the end of all tasks.
+    scope: Scope,
 }
 
 struct State {
-    /// None when the environment is finished.
+    /// Whether the end of the environment has begun.
+    is_finished: bool,
+    /// None when it was left or abandoned.
     plane: Option<Plane>,
-    /// Those that were started without the manager.
-    controllers: Vec<Controller>,
-    /// What the manager came to, if it was started.
-    manager: Option<Task<Result<(), ManagerError>>>,
+    /// The current run, or the last one.
+    run: Run,
+    /// The operators of this run, in the order of their start.
+    operators: Vec<OperatorFunction>,
 }
 
 impl TestEnv {
-    /// On an embedded server of its own, in real time.
+    /// Starts an environment on an embedded server, in real time.
     ///
     /// # Errors
-    /// [`EnvError`] when there is no server.
+    /// [`EnvError`] if the server cannot be built.
     pub async fn embedded() -> Result<Self, EnvError> {
         Self::builder().start().await
     }
 
-    /// On an embedded server of its own, on the time of a [`Simulation`](bowline_clock::Simulation).
+    /// Starts an environment on an embedded server, on the clock of a [`Simulation`](bowline_clock::Simulation).
     ///
     /// # Errors
-    /// [`EnvError`] when there is no server.
+    /// [`EnvError`] if the server cannot be built.
     pub async fn simulated(clock: Clock) -> Result<Self, EnvError> {
         Self::builder().clock(clock).start().await
     }
 
-    /// On the arm that `BOWLINE_TEST_ARM` names, in real time: `embedded`, which is the default, `real` or `existing`. See
-    /// [`Arm`].
+    /// Starts an environment on the [`Arm`] that `BOWLINE_TEST_ARM` names, in real time. Default: `embedded`.
     ///
     /// # Errors
-    /// [`EnvError`] when there is no such arm, or no server.
+    /// [`EnvError`] if the variable names no arm, or the server cannot be used.
     pub async fn from_env() -> Result<Self, EnvError> {
         Self::builder().arm(Arm::from_env()?).start().await
     }
 
-    /// Runs a whole test on the arm that `BOWLINE_TEST_ARM` names: on simulated time where it is the embedded one. As
-    /// [`TestEnvBuilder::test`].
+    /// Runs a whole test on the [`Arm`] that `BOWLINE_TEST_ARM` names, as [`TestEnvBuilder::test`] does: on simulated time on
+    /// the embedded arm. Default: `embedded`.
     ///
     /// # Panics
-    /// As [`TestEnvBuilder::test`], and when there is no such arm.
-    pub fn test<T>(test: impl AsyncFnOnce(Self) -> T) -> T {
+    /// As [`TestEnvBuilder::test`], and if `BOWLINE_TEST_ARM` names no arm.
+    pub fn test<T: Outcome>(test: impl AsyncFnOnce(Self) -> T) -> T {
         match Arm::from_env() {
             Ok(arm) => Self::builder().arm(arm).test(test),
             Err(error) => panic!("no test environment: {error}"),
         }
     }
 
-    /// With options.
+    /// Options of an environment.
     pub fn builder() -> TestEnvBuilder {
         TestEnvBuilder::default()
     }
 
-    /// What operators are built on.
+    /// The manager of the current run. After [`stop`](Self::stop) and [`crash`](Self::crash), that of the run that ended.
     #[must_use]
-    pub fn manager(&self) -> &Manager {
-        &self.inner.manager
+    pub fn manager(&self) -> Manager {
+        self.inner.lock().run.manager.clone()
     }
 
-    /// The manager's cluster.
+    /// The cluster of that [manager](Self::manager), for controllers that a test builds by hand. Its client is the operator's.
     #[must_use]
-    pub fn cluster(&self) -> &Cluster {
-        self.inner.manager.cluster()
+    pub fn cluster(&self) -> Cluster {
+        self.inner.lock().run.manager.cluster().clone()
     }
 
-    /// A client for what the test itself does. What names no namespace is in that of the test, and reads ask the server: a
-    /// test wants to know what is, not what the operator knows so far. The operator's client is that of the
-    /// [cluster](Self::cluster).
+    /// The test's client. Requests without a namespace are in the test's. It reads from the server, never from the operator's
+    /// cache.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.inner.client
     }
 
-    /// The client that everything else stands on. Its default namespace is that of the test.
+    /// The `kube` client of the test's user. Its default namespace is the test's.
     #[must_use]
-    pub fn kube(&self) -> &kube::Client {
-        self.cluster().kube()
+    pub fn kube_client(&self) -> &kube::Client {
+        &self.inner.kube
     }
 
-    /// The namespace that nobody else uses: by default `test` on a server of its own, `test-…` on one that is shared.
+    /// The reconciles of all runs, on all clusters of their managers. [Records](bowline_runtime::ReconcileRecord::run) have the
+    /// number of their run, from 1.
+    #[must_use]
+    pub fn history(&self) -> &ReconcileHistory {
+        &self.inner.runs.history
+    }
+
+    /// The requests that the operator sent in all runs, as RBAC sees them. Requests that failed count too; requests of the
+    /// test's own [clients](Self::client) do not.
+    #[must_use]
+    pub fn calls(&self) -> Calls {
+        self.inner.runs.calls.all()
+    }
+
+    /// The test's namespace. Default: `test` on a server of its own, `test-RANDOM` on a shared one.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.inner.namespace
     }
 
-    /// The clock of everything here.
+    /// The clock of the test, the operator and the embedded server.
     #[must_use]
     pub fn clock(&self) -> &Clock {
-        self.cluster().clock()
+        &self.inner.clock
     }
 
-    /// Where a test spawns tasks of its own, which end with the environment.
+    /// Spawns tasks of the test. They end with the environment, not with the operator.
     #[must_use]
     pub fn spawner(&self) -> Spawner {
         self.inner.scope.spawner()
     }
 
-    /// The arm that it is on.
+    /// The arm of this environment.
     #[must_use]
     pub fn arm(&self) -> Arm {
         self.inner.arm
     }
 
-    /// The embedded server, on that arm and until the environment is finished.
+    /// The embedded server. None on other arms and when the environment is finished.
     #[must_use]
     pub fn server(&self) -> Option<ApiServer> {
         match &self.inner.lock().plane {
@@ -170,39 +216,34 @@ impl TestEnv {
         }
     }
 
-    /// The same environment, in which a wait takes at most so long.
+    /// The same environment with another limit for waits.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
         Self { inner: self.inner.clone(), timeout }
     }
 
-    /// Ends the operator and all else that runs here, and takes away what the test left on a server that it shares, or the
-    /// server if it is the test's own. Once that is done, doing it again does nothing.
+    /// Removes all rules of the [fault kit](Self::faults), stops the operator and all other tasks, and deletes the test's
+    /// namespace from a shared server, or stops the server if it is the environment's own. A second call does nothing. If a
+    /// call is dropped before its end, the next one does the rest.
     ///
     /// # Errors
-    /// [`FinishError`] when something is left. It is not tried again.
+    /// [`FinishError`] with the first failure. The other steps are done all the same, and nothing is tried again.
     pub async fn finish(&self) -> Result<(), FinishError> {
-        let (plane, controllers, manager) = {
+        if let Some(faults) = &self.inner.faults {
+            // A held request would keep the operator from stopping.
+            faults.remove_all();
+        }
+        let (operators, ending) = {
             let mut state = self.inner.lock();
-            (state.plane.take(), std::mem::take(&mut state.controllers), state.manager.take())
+            state.is_finished = true;
+            // An operator's function may hold this environment.
+            (std::mem::take(&mut state.operators), state.run.close(RunState::Stopped))
         };
-        // All of it, whatever goes wrong; what went wrong first is what is told.
-        let mut outcome = Ok(());
-        for controller in controllers {
-            let stopped = controller.stop().await;
-            outcome = outcome.and(stopped.map(drop).map_err(FinishError::Controller));
-        }
-        self.manager().stop();
-        if let Some(manager) = manager
-            && let Ok(ended) = manager.await
-        {
-            outcome = outcome.and(ended.map_err(FinishError::Manager));
-        }
-        self.cluster().stop().await;
-        let drained = self.inner.scope.drain(DRAIN).await;
-        if !drained.is_clean() {
-            outcome = outcome.and(Err(FinishError::Tasks { tasks: drained.left().to_vec() }));
-        }
+        drop(operators);
+        let mut outcome = ending.stop().await;
+        let drained = drain(&self.inner.scope).await;
+        outcome = outcome.and(drained);
+        let plane = self.inner.lock().plane.take();
         if let Some(plane) = plane {
             outcome = outcome.and(plane.leave(&self.inner.namespace).await);
         }
@@ -214,15 +255,25 @@ impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Ends the environment without waiting for its tasks. Does nothing after [`TestEnv::finish`].
+    fn abandon(&self) {
+        let (operators, plane) = {
+            let mut state = self.lock();
+            state.is_finished = true;
+            (std::mem::take(&mut state.operators), state.plane.take())
+        };
+        self.scope.abort();
+        drop(operators);
+        if let Some(plane) = plane {
+            plane.abandon(self.namespace.clone());
+        }
+    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.scope.abort();
-        let plane = self.lock().plane.take();
-        if let Some(plane) = plane {
-            plane.abandon(self.namespace.clone());
-        }
+        self.abandon();
     }
 }
 

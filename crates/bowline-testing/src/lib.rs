@@ -3,9 +3,9 @@
 #![cfg_attr(feature = "env", doc = include_str!("guide.md"))]
 //! # A real control plane by itself
 //!
-//! [`RealControlPlane`] starts etcd, kube-apiserver and, if asked, kube-controller-manager as processes on loopback, with
-//! TLS, RBAC and credentials of their own, and stops exactly what it started. It does not build or find the programs;
-//! `cargo xtask real` does.
+//! [`RealControlPlane`] starts etcd, kube-apiserver and optionally kube-controller-manager as processes on loopback, with
+//! TLS, RBAC and their own credentials, and stops exactly the processes that it started. `cargo xtask real` builds the
+//! programs.
 //!
 //! ```no_run
 //! use bowline_clock::Clock;
@@ -27,11 +27,13 @@ mod env;
 mod real;
 
 #[cfg(feature = "env")]
+pub use bowline_apiserver::{RequestAttributes, Verb, faults};
+#[cfg(feature = "env")]
 pub use env::{
-    Arm, Assembled, Controllers, EnvError, FinishError, FunctionOf, InstallError, Operator, RunError,
-    TestEnv, TestEnvBuilder, WaitError,
+    Arm, Assembled, Calls, Controllers, EnvError, FinishError, FunctionOf, InstallError, Operator, Outcome,
+    RunError, TestEnv, TestEnvBuilder, WaitError,
 };
 pub use real::{
     Binaries, DetachError, DetachedControlPlane, DetachedError, RealControlPlane, RealControlPlaneBuilder,
-    Secret, StartError, StopError, Stopped,
+    SecretString, StartError, StopError, StopReport,
 };

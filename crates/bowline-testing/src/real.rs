@@ -1,5 +1,4 @@
-//! The control plane that Kubernetes ships, as processes of this machine. Owns which parts there are; each part has a
-//! file of its own.
+//! Kubernetes' own control plane as processes of this machine. Each part has its own file.
 
 mod binaries;
 mod builder;
@@ -22,6 +21,6 @@ mod start_error;
 pub use binaries::Binaries;
 pub use builder::RealControlPlaneBuilder;
 pub use control_plane::{DetachError, RealControlPlane, StopError};
-pub use detached::{DetachedControlPlane, DetachedError, Stopped};
-pub use secret::Secret;
+pub use detached::{DetachedControlPlane, DetachedError, StopReport};
+pub use secret::SecretString;
 pub use start_error::StartError;

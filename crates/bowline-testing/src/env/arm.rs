@@ -1,43 +1,45 @@
-//! Which API server a test runs on. Owns the names of the environment variables that decide it.
+//! The API server that a test runs on. Owns the names of the environment variables that select it.
 
 use std::env;
 
 use super::EnvError;
 
-/// Says which arm [`TestEnv::from_env`](crate::TestEnv::from_env) takes.
+/// Names the arm of [`TestEnv::from_env`](crate::TestEnv::from_env).
 pub(super) const ARM: &str = "BOWLINE_TEST_ARM";
-/// The kubeconfig of a real control plane that runs already, for the arm `real`: `cargo xtask real test` sets it.
+/// Kubeconfig of a running real control plane for the arm `real`. `cargo xtask real test` sets it.
 pub(super) const REAL_KUBECONFIG: &str = "BOWLINE_REAL_KUBECONFIG";
-/// The directory of the programs of which the arm `real` starts a control plane, if none runs: the one that envtest takes.
+/// Context of the kubeconfig for the arm `existing`, where tests create namespaces and CRDs.
+pub(super) const CONTEXT: &str = "BOWLINE_TEST_CONTEXT";
+/// Directory of the programs that the arm `real` starts, as in envtest.
 pub(super) const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
-/// Which API server a test runs on.
+/// The API server that a test runs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Arm {
-    /// A server of the test's own inside its process: fresh, without a socket, there after some milliseconds, and able to
-    /// run on simulated time.
+    /// A fresh server inside the test's process, without a socket. It starts in milliseconds and can run on simulated time.
     #[default]
     Embedded,
-    /// A real kube-apiserver with etcd on this machine: that of the kubeconfig in `BOWLINE_REAL_KUBECONFIG`, shared with
-    /// other tests, or else a fresh one that is started from the programs in `KUBEBUILDER_ASSETS`, which takes seconds.
+    /// A real kube-apiserver with etcd on this machine: the one in the kubeconfig `BOWLINE_REAL_KUBECONFIG`, shared with
+    /// other tests; without it a fresh one, started from the programs in `KUBEBUILDER_ASSETS`, which takes seconds.
     Real,
-    /// The cluster that `kubectl` would talk to: `KUBECONFIG`, or else `~/.kube/config`, or else the cluster that the test
-    /// runs in. It is shared with whoever uses it.
+    /// A cluster with other users: that of the context `BOWLINE_TEST_CONTEXT` in the kubeconfig `KUBECONFIG` or
+    /// `~/.kube/config`. The current context is never used, so that no test acts on a cluster by accident. CRDs that no test
+    /// created are not replaced.
     Existing,
 }
 
 impl Arm {
-    /// What `BOWLINE_TEST_ARM` says: `embedded`, `real` or `existing`; embedded where it is not set.
+    /// The arm that `BOWLINE_TEST_ARM` names: `embedded`, `real` or `existing`. Default: embedded.
     ///
     /// # Errors
-    /// [`EnvError::Arm`] when it says anything else.
+    /// [`EnvError::Arm`] for any other value.
     pub fn from_env() -> Result<Self, EnvError> {
         let Some(name) = env::var_os(ARM) else { return Ok(Self::default()) };
         Self::named(&name.to_string_lossy())
     }
 
-    /// As it is called in the environment.
+    /// Its name in the environment variable.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Embedded => "embedded",
@@ -61,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_arm_has_a_name_and_others_are_refused_with_the_right_ones() {
+    fn each_arm_has_a_name_and_the_error_for_others_lists_them() {
         let arms = ["", "embedded", "real", "existing"].map(|name| Arm::named(name).unwrap());
         assert_eq!(arms, [Arm::Embedded, Arm::Embedded, Arm::Real, Arm::Existing]);
         let message = Arm::named("kind").unwrap_err().to_string();
-        assert_eq!(message, r#"BOWLINE_TEST_ARM is "kind": say embedded, real or existing"#);
+        assert_eq!(message, r#"BOWLINE_TEST_ARM is "kind"; set it to embedded, real or existing"#);
     }
 }

@@ -1,39 +1,44 @@
-//! Options of a test environment, and the order of the steps in which it is made.
+//! Options of a test environment, and the steps of its start.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bowline_apiserver::faults::Faults;
 use bowline_apiserver::{ApiServer, Hook};
-use bowline_cache::{CacheOptions, Settings};
+use bowline_cache::CacheOptions;
 use bowline_clock::{Clock, Simulation};
-use bowline_runtime::{Manager, ManagerBuilder};
+use bowline_runtime::{Client, ManagerBuilder, ReconcileHistory};
 
-use super::plane::Plane;
-use super::{Arm, EnvError, Inner, State, TestEnv};
+use super::calls::CallLog;
+use super::plane::{Existing, Plane};
+use super::run::{Change, RunOptions};
+use super::seed::Seed;
+use super::{Arm, EnvError, Inner, Outcome, State, TestEnv};
 
-/// How long a wait takes at most, where nothing but this process is waited for.
+/// Default limit of a wait on the embedded arm.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The same where other processes have their say: nothing takes as long unless it hangs.
+/// Default limit of a wait on other arms, where other processes take part.
 const TIMEOUT_OUTSIDE: Duration = Duration::from_secs(60);
-/// The name of a namespace that nobody gave one.
+/// Default namespace.
 const NAMESPACE: &str = "test";
-/// The seed of a simulation that nobody gave one.
-const SEED: u64 = 1;
 
 /// Options of a [`TestEnv`].
 #[must_use = "a builder does nothing until it starts"]
 pub struct TestEnvBuilder {
     arm: Arm,
     clock: Option<Clock>,
-    seed: u64,
+    seed: Option<u64>,
     timeout: Option<Duration>,
     namespace: String,
-    server: bowline_apiserver::Builder,
+    server: bowline_apiserver::ApiServerBuilder,
     has_hook: bool,
     all_namespaces: bool,
-    cache: Box<dyn FnOnce(CacheOptions) -> CacheOptions>,
-    manager: Box<dyn FnOnce(ManagerBuilder) -> ManagerBuilder>,
+    existing: Existing,
+    replace_definitions: bool,
+    cache: Change<CacheOptions>,
+    manager: Change<ManagerBuilder>,
 }
 
 impl Default for TestEnvBuilder {
@@ -41,12 +46,14 @@ impl Default for TestEnvBuilder {
         Self {
             arm: Arm::default(),
             clock: None,
-            seed: SEED,
+            seed: None,
             timeout: None,
             namespace: NAMESPACE.to_owned(),
             server: ApiServer::builder(),
             has_hook: false,
             all_namespaces: false,
+            existing: Existing::default(),
+            replace_definitions: false,
             cache: Box::new(|options| options),
             manager: Box::new(|options| options),
         }
@@ -54,128 +61,212 @@ impl Default for TestEnvBuilder {
 }
 
 impl TestEnvBuilder {
-    /// Which API server to run on. Default: the embedded one.
+    /// The API server to run on. Default: the embedded one.
     pub fn arm(mut self, arm: Arm) -> Self {
         self.arm = arm;
         self
     }
 
-    /// The clock of everything: of the server, if it is embedded, of the operator and of the waiting. A simulated one needs
-    /// the embedded arm. Default: the system's, and in [`test`](Self::test) a simulated one on the embedded arm.
+    /// Kubeconfig for [`Arm::Existing`]. Default: `KUBECONFIG`, then `~/.kube/config`.
+    pub fn kubeconfig(mut self, path: impl Into<PathBuf>) -> Self {
+        self.existing.kubeconfig = Some(path.into());
+        self
+    }
+
+    /// Context of the kubeconfig for [`Arm::Existing`]. Default: `BOWLINE_TEST_CONTEXT`; without it, an error.
+    pub fn context(mut self, name: impl Into<String>) -> Self {
+        self.existing.context = Some(name.into());
+        self
+    }
+
+    /// On [`Arm::Existing`], replaces also CRDs that no test created. Default: an error.
+    pub fn replace_definitions(mut self) -> Self {
+        self.replace_definitions = true;
+        self
+    }
+
+    /// The clock of the test, the operator and the embedded server. A simulated one needs the embedded arm. Default: the
+    /// system's; in [`test`](Self::test) on the embedded arm, a simulated one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// The seed of the simulation in [`test`](Self::test). Default: 1.
+    /// Seed of the simulation in [`test`](Self::test). Default: `BOWLINE_TEST_SEED`; without it, 1.
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.seed = Some(seed);
         self
     }
 
-    /// How long a wait takes at most, in time of the test's clock. Default: 10 s on the embedded arm, 60 s on the others.
+    /// Limit of a wait, on the test's clock. Default: 10 s on the embedded arm, 60 s on the others.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Who looks at every request to the embedded server, and may delay it or make it fail. Default: nobody.
+    /// A hook that sees every request to the embedded server. Default: none. For faults, use [`TestEnv::faults`].
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.server = self.server.hook(hook);
         self.has_hook = true;
         self
     }
 
-    /// The name of the test's namespace; on a server that is shared it is only the beginning of one. Default: `test`.
+    /// Name of the test's namespace; on a shared server, its first part. Default: `test`.
     pub fn namespace(mut self, name: impl Into<String>) -> Self {
         self.namespace = name.into();
         self
     }
 
-    /// The cluster's cache has the objects of all namespaces. Default: those of the test's namespace, and those that are in
-    /// no namespace.
+    /// Caches the objects of all namespaces. Default: those of the test's namespace, and cluster-scoped objects.
     pub fn all_namespaces(mut self) -> Self {
         self.all_namespaces = true;
         self
     }
 
-    /// Changes the options of the cluster's cache. Default: those of a cluster, in the test's namespace.
-    pub fn cache(mut self, change: impl FnOnce(CacheOptions) -> CacheOptions + 'static) -> Self {
+    /// Changes the options of the cache; called for each run of the operator. Default: the options of a cluster, in the test's
+    /// namespace.
+    pub fn cache(mut self, change: impl Fn(CacheOptions) -> CacheOptions + Send + Sync + 'static) -> Self {
         self.cache = Box::new(change);
         self
     }
 
-    /// Changes the options of the manager: servers, leader election. Default: it has neither, and listens to no signals.
-    pub fn manager(mut self, change: impl FnOnce(ManagerBuilder) -> ManagerBuilder + 'static) -> Self {
+    /// Changes the options of the manager, for example servers and leader election; called for each run of the operator.
+    /// Default: no servers, no leader election, no signals.
+    pub fn manager(
+        mut self,
+        change: impl Fn(ManagerBuilder) -> ManagerBuilder + Send + Sync + 'static,
+    ) -> Self {
         self.manager = Box::new(change);
         self
     }
 
-    /// Makes the environment: a server, unless one is there, and a fresh namespace.
+    /// Starts the server if the arm has none, creates the namespace and the operator's user, and builds the manager of the
+    /// first run.
     ///
     /// # Errors
-    /// [`EnvError`] when there is no server to be had, or it gives no namespace.
+    /// [`EnvError`] if the server cannot be used or refuses the namespace, or the options contradict each other.
     pub async fn start(self) -> Result<TestEnv, EnvError> {
         let clock = self.clock.unwrap_or_else(Clock::real);
+        let faults = Faults::new();
         let plane = match self.arm {
-            Arm::Embedded => Plane::Embedded(self.server.clock(clock.clone()).build()?),
+            Arm::Embedded => Plane::Embedded(self.server.clock(clock.clone()).faults(&faults).build()?),
             arm if self.has_hook => return Err(EnvError::Hook { arm: arm.name() }),
             arm if clock.is_simulated() => return Err(EnvError::Simulated { arm: arm.name() }),
-            arm => Plane::find(arm, &clock).await?,
+            arm => Plane::find(arm, self.existing, &clock).await?,
         };
         let namespace = plane.make_namespace(&self.namespace, &clock).await?;
-        let kube = plane.client(&namespace)?;
+        // From here on, an error deletes the namespace.
+        let plane = Abandoned { plane: Some(plane), namespace: namespace.clone() };
+        let kube = plane.get().client(&namespace)?;
+        let runs = RunOptions {
+            server: plane.get().operator(&namespace, &clock).await?,
+            namespace: namespace.clone(),
+            all_namespaces: self.all_namespaces,
+            cache: self.cache,
+            manager: self.manager,
+            history: ReconcileHistory::default(),
+            calls: CallLog::default(),
+        };
         let scope = clock.scope("test");
-        let mut cache = CacheOptions::new();
-        if !self.all_namespaces {
-            cache = cache.namespaces([(namespace.as_str(), Settings::new())]);
-        }
-        let cache = (self.cache)(cache);
-        let manager = Manager::builder(&scope.spawner(), kube).cluster(|cluster| cluster.cache(cache));
-        let manager = (self.manager)(manager).build()?;
+        let run = runs.begin(1, &scope.spawner())?;
         let timeout = match self.arm {
             Arm::Embedded => TIMEOUT,
             Arm::Real | Arm::Existing => TIMEOUT_OUTSIDE,
         };
+        let client = Client::builder(kube.clone()).clock(clock.clone()).build();
+        let state = State { is_finished: false, plane: Some(plane.keep()), run, operators: Vec::new() };
         Ok(TestEnv {
             inner: Arc::new(Inner {
-                client: manager.client().namespaced(&namespace).live(),
-                manager,
-                scope,
+                client: client.namespaced(&namespace).live(),
+                kube,
+                clock,
                 namespace,
                 arm: self.arm,
-                state: Mutex::new(State { plane: Some(plane), controllers: Vec::new(), manager: None }),
+                faults: (self.arm == Arm::Embedded).then_some(faults),
+                may_replace_definitions: self.arm != Arm::Existing || self.replace_definitions,
+                runs,
+                state: Mutex::new(state),
+                scope,
             }),
             timeout: self.timeout.unwrap_or(timeout),
         })
     }
 
-    /// Runs a whole test: makes the environment, calls the test with it, and takes it away. On the embedded arm the test
-    /// runs on simulated time, so that an hour's wait costs nothing and a seed repeats the run; on the others it runs in
-    /// real time, on several threads.
+    /// Runs a whole test: starts the environment, calls the test with it, and finishes it. On the embedded arm the test runs
+    /// on simulated time: an hour's wait takes no time, and a seed repeats the run. On other arms it runs in real time, on
+    /// several threads.
     ///
-    /// Returns what the test returns.
+    /// Returns the value of the test. If a test on simulated time fails, the seed is printed to standard error, in the form
+    /// that repeats it.
     ///
     /// # Panics
-    /// When the environment cannot be made or taken away, when the test panics, and on a thread that already runs a tokio
+    /// If the environment cannot be started or finished, if the test panics, and on a thread that already runs a tokio
     /// runtime.
-    pub fn test<T>(self, test: impl AsyncFnOnce(TestEnv) -> T) -> T {
+    pub fn test<T: Outcome>(self, test: impl AsyncFnOnce(TestEnv) -> T) -> T {
         let whole = async |builder: Self| {
             let env = match builder.start().await {
                 Ok(env) => env,
                 Err(error) => panic!("no test environment: {error}"),
             };
+            let _end = AbandonOnDrop(env.clone());
             let outcome = test(env.clone()).await;
-            if let Err(error) = env.finish().await {
-                panic!("the test is over, but not its environment: {error}");
+            match env.finish().await {
+                Err(error) if outcome.is_failure() => {
+                    // The test's own failure is the one to report.
+                    eprintln!("the environment did not end well either: {error}");
+                }
+                Err(error) => panic!("the test is over, but its environment did not end well: {error}"),
+                Ok(()) => {}
             }
             outcome
         };
         if self.arm == Arm::Embedded && self.clock.is_none() {
-            return Simulation::new(self.seed).run(|clock| whole(self.clock(clock)));
+            let seed = match Seed::resolve(self.seed) {
+                Ok(seed) => seed,
+                Err(error) => panic!("no test environment: {error}"),
+            };
+            let simulation = Simulation::new(seed.number).failure_hint(seed.hint());
+            let outcome = simulation.run(|clock| whole(self.clock(clock)));
+            if outcome.is_failure() {
+                eprintln!("{}", seed.hint());
+            }
+            return outcome;
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         runtime.expect("a runtime can be made").block_on(whole(self))
+    }
+}
+
+/// Ends an environment whose test panics, also if its operator holds the environment.
+struct AbandonOnDrop(TestEnv);
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        self.0.inner.abandon();
+    }
+}
+
+/// A server whose clean-up runs if the start of the environment fails.
+struct Abandoned {
+    plane: Option<Plane>,
+    namespace: String,
+}
+
+impl Abandoned {
+    fn get(&self) -> &Plane {
+        self.plane.as_ref().expect("it is kept last")
+    }
+
+    fn keep(mut self) -> Plane {
+        self.plane.take().expect("it is kept once")
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        if let Some(plane) = self.plane.take() {
+            plane.abandon(std::mem::take(&mut self.namespace));
+        }
     }
 }
 

@@ -1,6 +1,9 @@
-//! Why there is no test environment, and why it did not end well.
+//! Errors of the start and the end of an environment.
+
+use std::time::Duration;
 
 use bowline_apiserver::BuildError;
+use bowline_clock::TaskError;
 use bowline_runtime::transport::TransportError;
 use bowline_runtime::{ControllerError, ManagerError};
 
@@ -10,74 +13,113 @@ use crate::{StartError, StopError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvError {
-    /// The environment asks for an arm that there is not.
-    #[error("BOWLINE_TEST_ARM is {name:?}: say embedded, real or existing")]
+    /// `BOWLINE_TEST_ARM` names no arm.
+    #[error("BOWLINE_TEST_ARM is {name:?}; set it to embedded, real or existing")]
     Arm {
-        /// What it says.
+        /// Value of the variable.
         name: String,
     },
-    /// The embedded server could not be made.
+    /// `BOWLINE_TEST_SEED` is no number.
+    #[error("BOWLINE_TEST_SEED is {text:?}; set it to a number from 0 to {}", u64::MAX)]
+    Seed {
+        /// Value of the variable.
+        text: String,
+    },
+    /// The embedded server cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// Nobody said where a real control plane is, nor of what to start one.
+    /// The arm `real` has neither a running control plane nor programs to start one from.
     #[error(
-        "no real control plane is known: set KUBEBUILDER_ASSETS to the directory of etcd and kube-apiserver, or \
-         BOWLINE_REAL_KUBECONFIG to the kubeconfig of a server that runs"
+        "the arm real has no control plane: set KUBEBUILDER_ASSETS to the directory of etcd and kube-apiserver, or \
+         BOWLINE_REAL_KUBECONFIG to the kubeconfig of a running server"
     )]
     NoPrograms,
+    /// The arm `existing` has no context.
+    #[error(
+        "the arm existing needs BOWLINE_TEST_CONTEXT, the name of a context in the kubeconfig: tests create namespaces and \
+         CRDs in that cluster"
+    )]
+    NoContext,
     /// The real control plane did not start.
     #[error("cannot start a real control plane: {0}")]
     Start(#[from] StartError),
-    /// There is no way to the server.
+    /// The server's configuration cannot be used.
     #[error("cannot reach a server: {0}")]
     Transport(#[from] TransportError),
-    /// There is no namespace for the test.
+    /// The test's namespace cannot be created.
     #[error("cannot create the namespace {name} for a test: {}", said(source))]
     Namespace {
-        /// Its name, or the beginning of it.
+        /// Name of the namespace.
         name: String,
-        /// What the server said.
+        /// The server's answer.
         source: Box<kube::Error>,
     },
-    /// The manager could not be made.
+    /// The operator's user cannot be created.
+    #[error("cannot create the user {user} for the operator: {}", said(source))]
+    Identity {
+        /// Name of the user.
+        user: String,
+        /// The server's answer.
+        source: Box<kube::Error>,
+    },
+    /// The operator's user has no rights yet.
+    #[error("the user {user} is not allowed to do everything {limit:?} after it was bound to cluster-admin")]
+    Binding {
+        /// Name of the user.
+        user: String,
+        /// Time waited.
+        limit: Duration,
+    },
+    /// The manager cannot be built.
     #[error(transparent)]
     Manager(#[from] ManagerError),
-    /// Faults are asked of a server that has no place for them.
+    /// Only the embedded server has hooks.
     #[error("a hook needs the embedded arm, and the arm is {arm}")]
     Hook {
+        /// Name of the arm.
+        arm: &'static str,
+    },
+    /// There is no fault kit on this arm.
+    #[error(
+        "faults are not available on the arm {arm}: only the embedded server has a fault kit; run this test on the arm embedded"
+    )]
+    Faults {
         /// The arm.
         arm: &'static str,
     },
-    /// Simulated time is asked of a server that lives in real time.
+    /// Only the embedded server runs on simulated time.
     #[error("simulated time needs the embedded arm, and the arm is {arm}")]
     Simulated {
-        /// The arm.
+        /// Name of the arm.
         arm: &'static str,
     },
 }
 
-/// Why something is left of a test environment.
+/// Why an operator or an environment did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FinishError {
-    /// A controller had ended by itself.
+    /// A controller had ended with an error.
     #[error(transparent)]
     Controller(ControllerError),
-    /// The manager did not end well.
+    /// The manager ended with an error.
     #[error(transparent)]
     Manager(ManagerError),
-    /// Tasks went on although they were asked to end. They are aborted.
-    #[error("these tasks did not end when they were asked to: {}", tasks.join(", "))]
+    /// The task of the manager panicked, for example in a function of its options.
+    #[error(transparent)]
+    Panicked(TaskError),
+    /// Tasks did not end in time. They are aborted; blocking ones go on.
+    #[error("these tasks did not end in time and were aborted: {}", tasks.join(", "))]
     Tasks {
         /// Their names.
         tasks: Vec<String>,
     },
-    /// The namespace is still there.
-    #[error("cannot delete the namespace {name}: {}", said(source))]
+    /// The test's namespace is still there.
+    #[error("cannot delete the namespace {name} of a test: {}", said(source))]
     Namespace {
-        /// Its name.
+        /// Name of the namespace.
         name: String,
-        /// What the server said.
+        /// The server's answer.
         source: Box<kube::Error>,
     },
     /// The real control plane did not stop.
@@ -85,7 +127,7 @@ pub enum FinishError {
     Stop(#[from] StopError),
 }
 
-/// What a server said, without all that is around it.
+/// The text of a server's answer, without the status around it.
 pub(super) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

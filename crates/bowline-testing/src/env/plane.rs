@@ -1,38 +1,59 @@
-//! The API server behind a test environment, and what a test may leave there.
+//! The API server behind a test environment, and the objects that a test leaves there.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
 use bowline_clock::Clock;
-use bowline_runtime::transport::{self, TransportError, TransportOptions};
+use bowline_runtime::transport::{self, ConfigSearch, TransportError, TransportOptions};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, Client, Config};
 
-use super::arm::{ASSETS, Arm, REAL_KUBECONFIG};
-use super::{EnvError, FinishError};
+use super::arm::{ASSETS, Arm, CONTEXT, REAL_KUBECONFIG};
+use super::connection::OperatorServer;
+use super::{EnvError, FinishError, identity};
 use crate::{Binaries, RealControlPlane};
 
-/// How long the end of a test may take that nobody waited for.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// Time for the clean-up of an environment that was dropped.
+const ABANDON_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An API server, for as long as this is there.
+/// Options of the arm `existing`.
+#[derive(Debug, Default)]
+pub(super) struct Existing {
+    /// Default: `KUBECONFIG`, then `~/.kube/config`.
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Default: `BOWLINE_TEST_CONTEXT`.
+    pub(super) context: Option<String>,
+}
+
+impl Existing {
+    async fn config(self) -> Result<Config, EnvError> {
+        let context = self.context.or_else(|| env::var(CONTEXT).ok()).filter(|name| !name.is_empty());
+        let search = ConfigSearch::new().context(context.ok_or(EnvError::NoContext)?);
+        let search = self.kubeconfig.into_iter().fold(search, ConfigSearch::kubeconfig);
+        Ok(search.find().await?)
+    }
+}
+
+/// An API server. One of the environment's own lives as long as this value.
 pub(super) enum Plane {
-    /// Inside this process.
+    /// In this process.
     Embedded(ApiServer),
-    /// Real, and of the test's own.
+    /// A real control plane of the environment's own.
     Own(Box<RealControlPlane>, Box<Config>),
-    /// Somebody else's.
+    /// A real control plane that other tests use too.
     Shared(Box<Config>),
+    /// An existing cluster.
+    Existing(Box<Config>),
 }
 
 impl Plane {
-    /// The real one or an existing one; the embedded one has options of its own.
-    pub(super) async fn find(arm: Arm, clock: &Clock) -> Result<Self, EnvError> {
+    /// The server of the arm `real` or `existing`.
+    pub(super) async fn find(arm: Arm, existing: Existing, clock: &Clock) -> Result<Self, EnvError> {
         if arm == Arm::Existing {
-            return Ok(Self::Shared(Box::new(transport::config(None).await?)));
+            return Ok(Self::Existing(Box::new(existing.config().await?)));
         }
         if let Some(path) = env::var_os(REAL_KUBECONFIG) {
             return Ok(Self::Shared(Box::new(transport::config(Some(Path::new(&path))).await?)));
@@ -44,20 +65,36 @@ impl Plane {
         Ok(Self::Own(Box::new(plane), Box::new(config)))
     }
 
-    /// A fresh client: what it does runs on the current runtime.
+    /// A fresh client of the test's user, on the current runtime.
     pub(super) fn client(&self, namespace: &str) -> Result<Client, EnvError> {
         match self {
             Self::Embedded(server) => Ok(Client::new(server.clone(), namespace)),
-            Self::Own(_, config) | Self::Shared(config) => Ok(client_of(config, namespace)?),
+            Self::Own(_, config) | Self::Shared(config) | Self::Existing(config) => {
+                Ok(client_of(config, namespace)?)
+            }
         }
     }
 
-    /// Makes a namespace that nobody else uses, and returns its name, which is this one or begins with it.
+    /// The same server for the operator's user, which is created where it needs objects.
+    pub(super) async fn operator(&self, namespace: &str, clock: &Clock) -> Result<OperatorServer, EnvError> {
+        let config = match self {
+            Self::Embedded(server) => {
+                return Ok(OperatorServer::Embedded(server.clone(), identity::user(namespace)));
+            }
+            Self::Own(_, config) | Self::Shared(config) => {
+                identity::service_account(config, namespace, clock).await?
+            }
+            Self::Existing(config) => identity::with_user_agent(config),
+        };
+        Ok(OperatorServer::Configured(Box::new(config)))
+    }
+
+    /// Creates the test's namespace and returns its name: the given one, with a random suffix on a shared server.
     pub(super) async fn make_namespace(&self, name: &str, clock: &Clock) -> Result<String, EnvError> {
-        // On a server of one's own the name is the same in every run, so that it can be in a snapshot.
         let name = match self {
+            // The name is the same in each run of the test, so that a snapshot may contain it.
             Self::Embedded(_) | Self::Own(..) => name.to_owned(),
-            Self::Shared(_) => format!("{name}-{:012x}", clock.rng().next_u64() >> 16),
+            Self::Shared(_) | Self::Existing(_) => format!("{name}-{:012x}", clock.rng().next_u64() >> 16),
         };
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.clone());
@@ -68,48 +105,59 @@ impl Plane {
         }
     }
 
-    /// Takes away what the test put there, or the whole server if it is the test's own.
+    /// Deletes the test's objects from a shared server, or stops the environment's own.
     pub(super) async fn leave(self, namespace: &str) -> Result<(), FinishError> {
         match self {
             Self::Embedded(_) => Ok(()),
             Self::Own(plane, _) => Ok(plane.stop().await?),
-            Self::Shared(config) => delete_namespace(&config, namespace).await.map_err(|source| {
-                FinishError::Namespace { name: namespace.to_owned(), source: Box::new(source) }
+            shared => shared.delete_objects(namespace).await.map_err(|source| FinishError::Namespace {
+                name: namespace.to_owned(),
+                source: Box::new(source),
             }),
         }
     }
 
-    /// The same where nobody can wait: the test failed, or forgot to. On a server of its own, nothing is left anyway.
+    /// The same for an environment that was dropped: on a thread of its own, with a time limit. Errors are ignored.
     pub(super) fn abandon(self, namespace: String) {
-        let Self::Shared(config) = self else { return };
+        if matches!(self, Self::Embedded(_) | Self::Own(..)) {
+            return;
+        }
         #[expect(
             clippy::disallowed_methods,
             reason = "a value is dropped: the runtime may be ending, and this is real time"
         )]
-        let farewell = std::thread::spawn(move || {
+        let cleanup = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            // What cannot be deleted stays: there is nobody left to be told.
             let Ok(runtime) = runtime else { return };
             runtime.block_on(async {
-                let _ = Clock::real().timeout(FAREWELL, delete_namespace(&config, &namespace)).await;
+                let _ = Clock::real().timeout(ABANDON_TIMEOUT, self.delete_objects(&namespace)).await;
             });
         });
-        let _ = farewell.join();
+        let _ = cleanup.join();
+    }
+
+    /// Deletes the test's objects from a shared server.
+    async fn delete_objects(&self, namespace: &str) -> kube::Result<()> {
+        let (config, has_binding) = match self {
+            Self::Embedded(_) | Self::Own(..) => return Ok(()),
+            Self::Shared(config) => (config, true),
+            Self::Existing(config) => (config, false),
+        };
+        let client = client_of(config, namespace).map_err(|error| kube::Error::Service(error.into()))?;
+        let bindings =
+            if has_binding { identity::delete_binding(client.clone(), namespace).await } else { Ok(()) };
+        let namespaces = Api::<Namespace>::all(client);
+        match namespaces.delete(namespace, &DeleteParams::default()).await {
+            Ok(_) => bindings,
+            Err(kube::Error::Api(status)) if status.code == 404 => bindings,
+            Err(error) => Err(error),
+        }
     }
 }
 
-fn client_of(config: &Config, namespace: &str) -> Result<Client, TransportError> {
+/// A fresh client on the current runtime.
+pub(super) fn client_of(config: &Config, namespace: &str) -> Result<Client, TransportError> {
     let mut config = config.clone();
     namespace.clone_into(&mut config.default_namespace);
     transport::client(&config, &TransportOptions::new(&Clock::real()))
-}
-
-async fn delete_namespace(config: &Config, name: &str) -> kube::Result<()> {
-    let client = client_of(config, name).map_err(|error| kube::Error::Service(error.into()))?;
-    let namespaces = Api::<Namespace>::all(client);
-    match namespaces.delete(name, &DeleteParams::default()).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(error) => Err(error),
-    }
 }

@@ -1,22 +1,23 @@
-//! Waiting for what an operator does, by watching it.
+//! Waits for states of objects, by watching them.
 
 use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bowline_cache::{Event, Kind, Namespaces, Selectors, SharedInformer, Subscription};
+use bowline_cache::{Event, Kind, Namespaces, ObjectKey, Selectors, SharedInformer, Subscription};
 use bowline_runtime::Object;
 
 use super::TestEnv;
-use super::report::{Report, Seen};
+use super::report::{Awaited, Report, Seen};
 
-/// How often a condition is looked at that nothing tells about.
-const LOOK: Duration = Duration::from_millis(10);
+/// Interval between two checks of a condition that is not about objects.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What was waited for did not come. It shows itself, in `Debug` too, as a text of several lines: what was waited for and
-/// where, what was last seen of it, the last events in the test's namespace, and the last reconciles with what triggered
-/// them and how they ended.
+/// A wait timed out. Its `Display` and `Debug` are a text of several lines: the awaited state and the place in the test, the
+/// last state seen, the last events in the test's namespace, and the last reconciles with triggers and outcome. Reconciles
+/// for the awaited object come first: of its name, for its owners, or triggered by it. If the operator was restarted, each
+/// reconcile has the number of its run.
 pub struct WaitError {
     report: Box<Report>,
 }
@@ -36,20 +37,21 @@ impl fmt::Debug for WaitError {
 impl std::error::Error for WaitError {}
 
 impl TestEnv {
-    /// Waits until there is an object of this name of which a condition holds, and returns it as it was then. If its kind is
-    /// namespaced, it is in the test's namespace.
+    /// Waits until an object with this name meets a condition, and returns it in that state. A namespaced object is in the
+    /// test's namespace.
     ///
-    /// The object is watched: the condition sees it as it is now, and after each change that the server tells about.
+    /// The object is watched: the condition sees its present state and each later one.
     ///
     /// # Errors
-    /// [`WaitError`] when it takes too long: [`within`](Self::within) says how long that is.
+    /// [`WaitError`] after the limit; [`within`](Self::within) sets another one.
     #[track_caller]
     pub fn wait_for<K: Object>(
         &self,
         name: &str,
         mut condition: impl FnMut(&K) -> bool,
     ) -> impl Future<Output = Result<Arc<K>, WaitError>> {
-        let what = format!("for {} to be as the condition says", self.name_of::<K>(name));
+        let awaited = self.awaited::<K>(name);
+        let what = format!("for {awaited} to meet the condition");
         let location = Location::caller();
         let mut view = View::<K>::new(self, Some(name));
         async move {
@@ -64,42 +66,45 @@ impl TestEnv {
             };
             match self.clock().timeout(self.timeout, holds).await {
                 Ok(object) => Ok(object),
-                Err(_) => Err(self.failure(what, location, view.seen()).await),
+                Err(_) => Err(self.failure(what, location, view.seen(), Some(awaited)).await),
             }
         }
     }
 
-    /// Waits until there is no object of this name, whether there was one or not.
+    /// Waits until there is no object with this name. Returns at once if there was none.
     ///
     /// # Errors
-    /// [`WaitError`] when it takes too long: [`within`](Self::within) says how long that is.
+    /// [`WaitError`] after the limit; [`within`](Self::within) sets another one.
     #[track_caller]
     pub fn wait_until_gone<K: Object>(&self, name: &str) -> impl Future<Output = Result<(), WaitError>> {
-        let what = format!("for {} to be gone", self.name_of::<K>(name));
-        let all = self.wait_in(View::<K>::new(self, Some(name)), what, Location::caller(), <[_]>::is_empty);
+        let awaited = self.awaited::<K>(name);
+        let what = format!("for {awaited} to be gone");
+        let view = View::<K>::new(self, Some(name));
+        let all = self.wait_in(view, what, Some(awaited), Location::caller(), <[_]>::is_empty);
         async { all.await.map(drop) }
     }
 
-    /// Waits until a condition holds of all objects of a kind, in the order of their names, and returns them as they were
-    /// then. If the kind is namespaced, they are those of the test's namespace. What it is that is waited for goes into the
-    /// failure: `two deployments`, for example.
+    /// Waits until the objects of a kind meet a condition, and returns them in that state, in the order of their names. Of a
+    /// namespaced kind, they are those in the test's namespace. `what` names the awaited state in the error: `two
+    /// deployments`, for example.
     ///
     /// # Errors
-    /// [`WaitError`] when it takes too long: [`within`](Self::within) says how long that is.
+    /// [`WaitError`] after the limit; [`within`](Self::within) sets another one.
     #[track_caller]
     pub fn wait_for_all<K: Object>(
         &self,
         what: &str,
         condition: impl FnMut(&[Arc<K>]) -> bool,
     ) -> impl Future<Output = Result<Vec<Arc<K>>, WaitError>> {
-        self.wait_in(View::<K>::new(self, None), format!("for {what}"), Location::caller(), condition)
+        let view = View::<K>::new(self, None);
+        self.wait_in(view, format!("for {what}"), None, Location::caller(), condition)
     }
 
-    /// Waits until anything else is so. The condition is looked at every 10 ms. What it is that is waited for goes into the
-    /// failure: `the queue is empty`, for example.
+    /// Waits until any other condition holds. It is checked every 10 ms. `what` names it in the error: `the queue is empty`,
+    /// for example.
     ///
     /// # Errors
-    /// [`WaitError`] when it takes too long: [`within`](Self::within) says how long that is.
+    /// [`WaitError`] after the limit; [`within`](Self::within) sets another one.
     #[track_caller]
     pub fn wait_until(
         &self,
@@ -111,12 +116,12 @@ impl TestEnv {
         async move {
             let holds = async {
                 while !condition().await {
-                    self.clock().sleep(LOOK).await;
+                    self.clock().sleep(POLL_INTERVAL).await;
                 }
             };
             match self.clock().timeout(self.timeout, holds).await {
                 Ok(()) => Ok(()),
-                Err(_) => Err(self.failure(what, location, Seen::Nothing).await),
+                Err(_) => Err(self.failure(what, location, Seen::Nothing, None).await),
             }
         }
     }
@@ -125,11 +130,12 @@ impl TestEnv {
         &self,
         mut view: View<K>,
         what: String,
+        awaited: Option<Awaited>,
         location: &'static Location<'static>,
         mut condition: impl FnMut(&[Arc<K>]) -> bool,
     ) -> Result<Vec<Arc<K>>, WaitError> {
         let holds = async {
-            view.informer.synced().await;
+            view.informer.wait_synced().await;
             loop {
                 let objects = view.informer.indexer().list();
                 if condition(&objects) {
@@ -140,51 +146,56 @@ impl TestEnv {
         };
         match self.clock().timeout(self.timeout, holds).await {
             Ok(objects) => Ok(objects),
-            Err(_) => Err(self.failure(what, location, view.seen()).await),
+            Err(_) => Err(self.failure(what, location, view.seen(), awaited).await),
         }
     }
 
-    /// As people say it: `Deployment test/web`.
-    fn name_of<K: Object>(&self, name: &str) -> String {
+    fn awaited<K: Object>(&self, name: &str) -> Awaited {
         let kind = Kind::<K>::typed();
-        let namespace = if kind.is_namespaced() { format!("{}/", self.namespace()) } else { String::new() };
-        format!("{} {namespace}{name}", kind.resource().kind)
+        let namespace = if kind.is_namespaced() { self.namespace() } else { "" };
+        Awaited { kind: kind.resource().kind.clone(), key: ObjectKey::new(namespace, name) }
     }
 
-    async fn failure(&self, what: String, location: &'static Location<'static>, seen: Seen) -> WaitError {
-        WaitError { report: Box::new(Report::write(self, what, location, seen).await) }
+    async fn failure(
+        &self,
+        what: String,
+        location: &'static Location<'static>,
+        seen: Seen,
+        awaited: Option<Awaited>,
+    ) -> WaitError {
+        WaitError { report: Box::new(Report::write(self, what, location, seen, awaited).await) }
     }
 }
 
-/// What is watched for the sake of one wait, beside whatever the operator watches.
+/// The watch of one wait, through the test's client.
 struct View<K> {
     informer: SharedInformer<K>,
     events: Subscription<K>,
-    /// What was there last of what is gone.
+    /// Last state of the last deleted object.
     gone: Option<Arc<K>>,
-    /// Why it may be that nothing is seen.
+    /// Last error of the watch.
     error: Arc<Mutex<Option<String>>>,
 }
 
 impl<K: Object> View<K> {
-    /// Of one object, or of all of a kind.
+    /// A watch of one object, or of all objects of a kind.
     fn new(env: &TestEnv, name: Option<&str>) -> Self {
         let kind = Kind::<K>::typed();
         let namespaces =
             if kind.is_namespaced() { Namespaces::One(env.namespace().to_owned()) } else { Namespaces::All };
         let fields = name.map_or_else(String::new, |name| format!("metadata.name={name}"));
-        let selectors = Selectors { fields, ..Selectors::default() };
+        let selectors = Selectors::new().fields(fields);
         let error = Arc::new(Mutex::new(None));
         let last_error = error.clone();
         let informer = SharedInformer::builder(&env.spawner(), kind)
-            .selected(env.kube().clone(), namespaces, selectors)
+            .selected(env.kube_client().clone(), namespaces, selectors)
             .on_error(move |error| {
-                let tip = if error.code() == Some(404) { "; is its definition installed?" } else { "" };
+                let tip = if error.code() == Some(404) { "; is its CRD installed?" } else { "" };
                 let error = format!("{error}{tip}");
                 *last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             })
             .build()
-            .expect("an informer of one namespace, or of all, has nothing to contradict itself with");
+            .expect("the options of a wait do not contradict each other");
         let events = informer.subscribe();
         informer.start();
         Self { informer, events, gone: None, error }
@@ -192,7 +203,7 @@ impl<K: Object> View<K> {
 
     async fn next(&mut self) -> Event<K> {
         let Some(event) = self.events.next().await else {
-            // The environment is finished: nothing happens here any more.
+            // The environment is finished: no event follows.
             return std::future::pending().await;
         };
         if let Event::Delete(deleted) = &event {

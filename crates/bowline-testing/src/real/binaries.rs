@@ -1,10 +1,10 @@
-//! Where the programs of a control plane are. Owns their names.
+//! The programs of a control plane. Owns their names.
 
 use std::path::{Path, PathBuf};
 
-/// The programs that a [`RealControlPlane`](crate::RealControlPlane) is made of.
+/// Paths of the programs of a [`RealControlPlane`](crate::RealControlPlane).
 ///
-/// Nothing is checked here: a program that is missing is reported when it is started.
+/// They are not checked here: a missing program is reported when it is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
     etcd: PathBuf,
@@ -22,7 +22,7 @@ impl Binaries {
 
     /// The programs by their usual names in one directory, as in envtest's `KUBEBUILDER_ASSETS`.
     ///
-    /// The controller manager may be missing as long as nobody asks for it.
+    /// The controller manager may be missing if it is not started.
     #[must_use]
     pub fn in_directory(directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();

@@ -1,4 +1,4 @@
-//! Starting a control plane: options, and the order of the steps.
+//! The start of a control plane: options, and the order of the steps.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use super::process::LOOK;
 use super::processes::{Ended, Processes};
 use super::{Binaries, RealControlPlane, StartError, file};
 
-/// How often ports are chosen anew when somebody else was quicker.
+/// Maximum number of attempts if another process takes a port first.
 const PORT_ATTEMPTS: usize = 3;
-/// What Go's programs say then.
+/// Message of Go's programs in that case.
 const PORT_TAKEN: &str = "address already in use";
-/// Where an API server says whether it is ready.
+/// Path of the API server's readiness.
 const READY: &str = "/readyz";
-/// How long one look at the API server may take.
+/// Limit of one request to the API server.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
 /// Options of a [`RealControlPlane`]; [`start`](Self::start) starts it.
@@ -50,44 +50,42 @@ impl RealControlPlaneBuilder {
         }
     }
 
-    /// Whether kube-controller-manager runs too. Without it the `ServiceAccount` admission plugin is off, because nobody
-    /// makes the service accounts that it asks for; and no built-in controller works. Default: no.
+    /// Whether kube-controller-manager runs too. Without it, no built-in controller runs, and the `ServiceAccount` admission
+    /// plugin is off, because no controller creates the service accounts that it requires. Default: no.
     pub fn controller_manager(mut self, runs: bool) -> Self {
         self.controller_manager = runs;
         self
     }
 
-    /// The API server writes down what it is asked, and by whom, as an audit policy says, in JSON or YAML; see
-    /// [`RealControlPlane::audit_log`]. Default: it does not.
+    /// Audit policy of the API server, in JSON or YAML; see [`RealControlPlane::audit_log`]. Default: no audit log.
     pub fn audit_policy(mut self, policy: impl Into<String>) -> Self {
         self.audit_policy = Some(policy.into());
         self
     }
 
-    /// Where keys, logs and data go: a directory that is empty, or is made. Default: a temporary one, removed with the
-    /// plane.
+    /// Directory for keys, logs and data; it must be empty or missing. Default: a temporary one, removed with the plane.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = Some(directory.into());
         self
     }
 
-    /// How long all of it may take to be ready. Default: 60 s.
+    /// Limit of the whole start. Default: 60 s.
     pub fn ready_limit(mut self, limit: Duration) -> Self {
         self.ready_limit = limit;
         self
     }
 
-    /// How long each process may take to end when it is stopped, before it is killed. Default: 10 s.
-    pub fn stop_limit(mut self, limit: Duration) -> Self {
+    /// Limit for each process to end before it is killed. Default: 10 s.
+    pub fn stop_timeout(mut self, limit: Duration) -> Self {
         self.stop_limit = limit;
         self
     }
 
-    /// Starts the processes and waits until the API server says that it is ready and, with a controller manager, until
-    /// the namespace `default` has its service account.
+    /// Starts the processes and waits until the API server is ready and, with a controller manager, until the namespace
+    /// `default` has its service account.
     ///
     /// # Errors
-    /// [`StartError`]; what was started is killed then.
+    /// [`StartError`]; all processes are killed then.
     pub async fn start(self) -> Result<RealControlPlane, StartError> {
         let directory = match &self.directory {
             Some(path) => Directory::given(path)
@@ -163,7 +161,7 @@ impl RealControlPlaneBuilder {
             let started = processes.start(program, path, arguments, log);
             started.map_err(|source| StartError::Spawn { program, path: path.to_owned(), source })
         };
-        // The API server waits for etcd by itself.
+        // The API server itself waits for etcd.
         spawn(&mut processes, Binaries::ETCD, self.binaries.etcd(), &flags::etcd(directory, ports))?;
         let arguments = self.api_server_flags(directory, ports);
         spawn(&mut processes, Binaries::KUBE_APISERVER, self.binaries.kube_apiserver(), &arguments)?;
@@ -189,7 +187,7 @@ impl RealControlPlaneBuilder {
         flags
     }
 
-    /// Waits until the API server answers a request with 200, which is what `program` brings about.
+    /// Waits until the API server answers a request with 200, which depends on `program`.
     async fn wait_for(
         &self,
         processes: &mut Processes,

@@ -1,4 +1,4 @@
-//! A control plane that runs, as its user sees it.
+//! A running control plane.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,61 +12,61 @@ use super::file;
 use super::flags::Ports;
 use super::identity::Identity;
 use super::processes::Processes;
-use super::{Binaries, RealControlPlaneBuilder, Secret, StartError};
+use super::{Binaries, RealControlPlaneBuilder, SecretString, StartError};
 
-/// A running etcd and kube-apiserver, and kube-controller-manager if it was asked for, of one's own.
+/// A running etcd and kube-apiserver, and optionally kube-controller-manager.
 ///
-/// They listen on loopback only, on ports that were free, with TLS; etcd wants a client certificate as well. The API
-/// server authorizes by RBAC. Whoever holds the [kubeconfig](Self::kubeconfig), the admin certificate or the admin
-/// token is in `system:masters`. All keys are made for this plane alone and lie in [its directory](Self::directory),
-/// readable by the user only.
+/// They listen on loopback only, on free ports, with TLS; etcd also requires a client certificate. The API server authorizes
+/// by RBAC. The [kubeconfig](Self::kubeconfig), the admin certificate and the admin token belong to a user in
+/// `system:masters`. All keys are created for this plane and are in [its directory](Self::directory), readable by the
+/// operating system's user only.
 ///
-/// [`stop`](Self::stop) ends the processes in order. Dropped instead, they are killed, and so they are, by a process
-/// that watches for it, when this process ends without either, even by `SIGKILL`. Only
-/// [`detach`](Self::detach) lets them live longer. In no case is another process touched.
+/// [`stop`](Self::stop) ends the processes in order. If this value is dropped instead, they are killed. If this process ends
+/// without either, even by `SIGKILL`, a helper process kills them. Only [`detach`](Self::detach) lets them live longer. Other
+/// processes are never touched.
 pub struct RealControlPlane {
     pub(super) options: RealControlPlaneBuilder,
     pub(super) ports: Ports,
     pub(super) server: String,
     pub(super) credentials: Credentials,
     pub(super) authority: String,
-    /// Before the directory, which must outlast them.
+    /// Declared before the directory, which must outlast them.
     pub(super) processes: Processes,
     pub(super) directory: Directory,
 }
 
 impl RealControlPlane {
-    /// Options for a plane made of these programs.
+    /// Options of a plane of these programs.
     pub fn builder(clock: Clock, binaries: Binaries) -> RealControlPlaneBuilder {
         RealControlPlaneBuilder::new(clock, binaries)
     }
 
-    /// Where the API server is: `https://127.0.0.1:PORT`.
+    /// URL of the API server: `https://127.0.0.1:PORT`.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// The administrator's kubeconfig. It holds all it needs, so it can be copied.
+    /// The administrator's kubeconfig. It refers to no other file.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join(file::KUBECONFIG)
     }
 
-    /// Keys, certificates, logs (`etcd.log`, `kube-apiserver.log`, …) and etcd's data.
+    /// Directory with keys, certificates, logs (`etcd.log`, `kube-apiserver.log`, …) and etcd's data.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What the API server was asked, a JSON object in each line, if there is an
+    /// The audit log: a JSON object per line. It exists if there is an
     /// [audit policy](RealControlPlaneBuilder::audit_policy).
     #[must_use]
     pub fn audit_log(&self) -> PathBuf {
         self.directory.join(file::AUDIT_LOG)
     }
 
-    /// The certificate of the authority that the API server's is signed by, as PEM.
+    /// The CA certificate of the API server, as PEM.
     #[must_use]
     pub fn authority(&self) -> &str {
         &self.authority
@@ -80,46 +80,45 @@ impl RealControlPlane {
 
     /// The private key of [`admin_certificate`](Self::admin_certificate), as PEM.
     #[must_use]
-    pub fn admin_key(&self) -> &Secret {
+    pub fn admin_key(&self) -> &SecretString {
         &self.credentials.admin.key
     }
 
     /// A bearer token of the administrator.
     #[must_use]
-    pub fn admin_token(&self) -> &Secret {
+    pub fn admin_token(&self) -> &SecretString {
         &self.credentials.admin_token
     }
 
-    /// The process ids, by the names of the programs, in the order of their start.
+    /// Process ids by program name, in the order of their start.
     pub fn processes(&self) -> impl Iterator<Item = (&'static str, u32)> {
         self.processes.iter().map(|process| (process.name(), process.pid()))
     }
 
-    /// Kills the API server, as if it had crashed, starts it again on the same port and data, and returns when it is ready.
-    /// etcd goes on.
+    /// Kills the API server, starts it again on the same port and data, and returns when it is ready. etcd goes on.
     ///
     /// # Errors
-    /// [`StartError`] when it does not come back within the builder's `ready_limit`.
+    /// [`StartError`] if it is not ready within the builder's `ready_limit`.
     pub async fn restart_api_server(&mut self) -> Result<(), StartError> {
         let Self { options, processes, directory, credentials, ports, .. } = self;
         options.restart_api_server(processes, directory, credentials, *ports).await
     }
 
-    /// Stops the processes: asks each to end, and kills one that does not within the builder's `stop_limit`. Returns
+    /// Stops the processes: sends SIGTERM, and SIGKILL to one that does not end within the builder's `stop_timeout`. Returns
     /// when all have ended. A temporary directory is removed.
     ///
     /// # Errors
-    /// [`StopError`] when the operating system refuses. What is left is killed then.
+    /// [`StopError`] if the operating system refuses. The other processes are killed.
     pub async fn stop(self) -> Result<(), StopError> {
         let stopped = self.processes.stop(&self.options.clock, self.options.stop_limit).await;
         stopped.map_err(|(program, source)| StopError { program, source })
     }
 
-    /// Lets the plane outlive this process, and writes down in its directory what it takes to stop it later, see
-    /// [`DetachedControlPlane::load`]. The directory stays, also a temporary one. Linux only.
+    /// Lets the plane outlive this process, and writes a record into its directory by which
+    /// [`DetachedControlPlane::load`] finds it. The directory stays, also a temporary one. Linux only.
     ///
     /// # Errors
-    /// [`DetachError`] when that cannot be written down. The processes are killed then.
+    /// [`DetachError`] if the record cannot be written. The processes are killed then.
     pub fn detach(self) -> Result<DetachedControlPlane, DetachError> {
         let mut recorded = Vec::new();
         for process in self.processes.iter() {
@@ -155,27 +154,27 @@ pub struct StopError {
     source: io::Error,
 }
 
-/// Why a plane cannot outlive the process that started it.
+/// Reason why a plane cannot outlive the process that started it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DetachError {
-    /// The operating system does not tell which process is which.
+    /// The operating system does not identify the processes.
     #[error("cannot tell which processes to stop later: {0}; a plane can be detached on Linux only")]
     Identity(#[source] io::Error),
-    /// A process has ended meanwhile.
+    /// A process has ended.
     #[error("{program} has ended by itself; its log was {}", log.display())]
     Ended {
         /// The program.
         program: &'static str,
-        /// Its log, gone with the directory if that is temporary.
+        /// The log, removed with a temporary directory.
         log: PathBuf,
     },
     /// The record cannot be written.
-    #[error("cannot write down in {} what runs: {source}", directory.display())]
+    #[error("cannot write the record of the plane to {}: {source}", directory.display())]
     Record {
         /// The directory of the plane.
         directory: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! A control plane that outlives the process that started it. Owns the record that a later process stops it by.
+//! A control plane that outlives the process that started it. Owns the record that a later process needs to stop it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,20 +15,18 @@ use super::process::LOOK;
 
 const RECORD: &str = "plane.json";
 
-/// How long a killed process may take to be gone.
+/// Time for a killed process to end.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
-/// A plane that [`RealControlPlane::detach`](crate::RealControlPlane::detach) let go, known by the record in its
-/// directory.
+/// A plane that was [detached](crate::RealControlPlane::detach), found by the record in its directory.
 ///
-/// The record says which process has which id, since when, and of which program: an id that meanwhile belongs to another
-/// process is left alone.
+/// The record has the id, start time and program of each process. A process that has got such an id later is left alone.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DetachedControlPlane {
     #[serde(skip)]
     directory: PathBuf,
     server: String,
-    /// In the order of their start.
+    /// Processes in the order of their start.
     processes: Vec<Recorded>,
 }
 
@@ -52,10 +50,10 @@ impl DetachedControlPlane {
         Ok(plane)
     }
 
-    /// The plane that was detached with this directory. `None` if there is no record of one.
+    /// The plane that was detached with this directory. None if the directory has no record.
     ///
     /// # Errors
-    /// [`DetachedError::Record`] when there is a record that cannot be read.
+    /// [`DetachedError::Record`] if the record cannot be read.
     pub fn load(directory: impl AsRef<Path>) -> Result<Option<Self>, DetachedError> {
         let directory = directory.as_ref();
         let path = directory.join(RECORD);
@@ -70,7 +68,7 @@ impl DetachedControlPlane {
         }
     }
 
-    /// Where the API server is: `https://127.0.0.1:PORT`.
+    /// URL of the API server: `https://127.0.0.1:PORT`.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.server
@@ -88,15 +86,15 @@ impl DetachedControlPlane {
         &self.directory
     }
 
-    /// The programs that were started, in this order.
+    /// The programs in the order of their start.
     pub fn programs(&self) -> impl Iterator<Item = &str> {
         self.processes.iter().map(|process| process.name.as_str())
     }
 
-    /// The programs that do not run any more, after a crash or a reboot.
+    /// The programs that no longer run, after a crash or a reboot.
     ///
     /// # Errors
-    /// [`DetachedError::Process`] when the operating system does not tell.
+    /// [`DetachedError::Process`] if the operating system does not report it.
     pub fn missing(&self) -> Result<Vec<&str>, DetachedError> {
         let mut missing = Vec::new();
         for Recorded { name, identity } in &self.processes {
@@ -107,13 +105,13 @@ impl DetachedControlPlane {
         Ok(missing)
     }
 
-    /// Stops what still runs: asks each process to end, in the reverse order of their start, and kills one that does not
-    /// within `limit`. Then removes the record; the rest of the directory stays.
+    /// Stops the processes that still run, in the reverse order of their start: sends SIGTERM, and SIGKILL to one that does not
+    /// end within `limit`. Then removes the record; the rest of the directory stays.
     ///
     /// # Errors
-    /// [`DetachedError`] when a process cannot be stopped, or the record not be removed; the record stays then.
-    pub async fn stop(self, clock: &Clock, limit: Duration) -> Result<Stopped, DetachedError> {
-        let mut stopped = Stopped { ended: Vec::new(), missing: Vec::new() };
+    /// [`DetachedError`] if a process cannot be stopped or the record cannot be removed. The record stays then.
+    pub async fn stop(self, clock: &Clock, limit: Duration) -> Result<StopReport, DetachedError> {
+        let mut stopped = StopReport { ended: Vec::new(), missing: Vec::new() };
         for Recorded { name, identity } in self.processes.iter().rev() {
             let was_running = stop_process(identity, clock, limit).await;
             let was_running = was_running.map_err(|source| DetachedError::process(name, source))?;
@@ -126,34 +124,34 @@ impl DetachedControlPlane {
     }
 }
 
-/// What [`DetachedControlPlane::stop`] found, by the names of the programs.
+/// Result of [`DetachedControlPlane::stop`]: names of programs.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Stopped {
-    /// Ran, and were stopped.
+pub struct StopReport {
+    /// Programs that ran and were stopped.
     pub ended: Vec<String>,
-    /// Were gone already.
+    /// Programs that had ended before.
     pub missing: Vec<String>,
 }
 
-/// Why a detached plane cannot be read or stopped.
+/// Reason why a detached plane cannot be read or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DetachedError {
-    /// The record of what runs.
+    /// The record cannot be read or removed.
     #[error("cannot read or remove the record {}: {source}", path.display())]
     Record {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A process.
+    /// A process cannot be checked or stopped.
     #[error("cannot look after {program}: {source}")]
     Process {
         /// The program.
         program: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -164,7 +162,7 @@ impl DetachedError {
     }
 }
 
-/// Says whether it ran.
+/// Stops a process, and returns whether it ran.
 async fn stop_process(identity: &Identity, clock: &Clock, limit: Duration) -> io::Result<bool> {
     if !identity.signal(Signal::TERM)? {
         return Ok(false);

@@ -2,15 +2,15 @@
 
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// A directory that was empty when it was taken.
+/// A directory that was empty at first.
 #[derive(Debug)]
 pub(super) enum Directory {
-    /// Removed when it is dropped.
+    /// Temporary: removed when this is dropped.
     Temporary(TempDir),
     Given(PathBuf),
 }
@@ -22,15 +22,22 @@ impl Directory {
         tempfile::Builder::new().prefix("bowline-real-").permissions(mode).tempdir().map(Self::Temporary)
     }
 
-    /// `path`, created with mode 0700 unless it is there, and empty.
+    /// `path`: an empty directory, or created with mode 0700.
     ///
-    /// Fails with [`io::ErrorKind::DirectoryNotEmpty`] if something is in it.
+    /// Fails with [`io::ErrorKind::DirectoryNotEmpty`] if it is not empty, and with [`io::ErrorKind::PermissionDenied`] if it
+    /// belongs to another user or others may write into it: they could replace keys.
     pub(super) fn given(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let metadata = std::fs::metadata(path)?;
+        if metadata.mode() & 0o022 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
+            let problem =
+                "other users may write into it; choose another, or make it yours alone with `chmod go-w`";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+        }
         if std::fs::read_dir(path)?.next().is_some() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
-        // The programs run in another directory, and a kubeconfig is used from anywhere.
+        // Absolute, because the programs run in another directory.
         path.canonicalize().map(Self::Given)
     }
 
@@ -41,7 +48,7 @@ impl Directory {
         }
     }
 
-    /// The path of something in it.
+    /// The path of a file in it.
     pub(super) fn join(&self, name: &str) -> PathBuf {
         self.path().join(name)
     }
@@ -53,7 +60,7 @@ impl Directory {
         Ok(path)
     }
 
-    /// The directory stays when this is gone.
+    /// Keeps the directory when this is dropped.
     pub(super) fn keep(self) -> PathBuf {
         match self {
             Self::Temporary(directory) => directory.keep(),
@@ -62,10 +69,19 @@ impl Directory {
     }
 }
 
-/// Writes a file with mode 0600, in one step for whoever reads it.
+/// Writes a file with mode 0600 in one step, so that no reader sees half of it. A file or link that is in the way of the
+/// temporary one is never written to.
 pub(super) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let partial = path.with_added_extension("partial");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+    let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial);
+    let mut file = match create() {
+        // A killed process may have left it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(&partial)?;
+            create()?
+        }
+        created => created?,
+    };
     file.write_all(text.as_bytes())?;
     std::fs::rename(partial, path)
 }
@@ -95,6 +111,32 @@ mod tests {
         temporary.write("mine", "").unwrap();
         let error = Directory::given(temporary.path()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::DirectoryNotEmpty);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_into_is_refused() {
+        let temporary = Directory::temporary().unwrap();
+        for (mode, is_private) in [(0o700, true), (0o755, true), (0o770, false), (0o707, false)] {
+            std::fs::set_permissions(temporary.path(), Permissions::from_mode(mode)).unwrap();
+            let given = Directory::given(temporary.path()).map_err(|error| error.kind());
+            assert_eq!(
+                given.map(drop).err(),
+                (!is_private).then_some(io::ErrorKind::PermissionDenied),
+                "{mode:o}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_way_of_a_private_file_is_not_followed() {
+        let temporary = Directory::temporary().unwrap();
+        let (theirs, link) = (temporary.join("theirs"), temporary.join("key.partial"));
+        std::fs::write(&theirs, "theirs").unwrap();
+        std::os::unix::fs::symlink(&theirs, &link).unwrap();
+        let file = temporary.write("key", "secret").unwrap();
+        assert_eq!(std::fs::read_to_string(theirs).unwrap(), "theirs");
+        assert_eq!((std::fs::read_to_string(&file).unwrap().as_str(), mode(&file)), ("secret", 0o600));
+        assert!(!link.is_symlink());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The files in a control plane's directory. Owns their names and what is written into them before the start.
+//! The files in a control plane's directory. Owns their names and their contents at the start.
 
 use std::io;
 
@@ -35,7 +35,7 @@ pub(super) fn log(program: &str) -> String {
     format!("{program}.log")
 }
 
-/// Writes what does not depend on ports.
+/// Writes the files that do not depend on ports.
 pub(super) fn write_credentials(directory: &Directory, credentials: &Credentials) -> io::Result<()> {
     let token = credentials.admin_token.expose();
     let tokens = format!("{token},kubernetes-admin,kubernetes-admin,\"system:masters\"\n");
@@ -62,7 +62,7 @@ pub(super) fn write_credentials(directory: &Directory, credentials: &Credentials
     files.iter().try_for_each(|(name, text)| directory.write(name, text).map(drop))
 }
 
-/// Writes what says where the API server is.
+/// Writes the kubeconfigs.
 pub(super) fn write_kubeconfigs(
     directory: &Directory,
     credentials: &Credentials,

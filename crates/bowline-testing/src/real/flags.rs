@@ -34,7 +34,7 @@ pub(super) fn etcd(directory: &Directory, ports: Ports) -> Vec<String> {
         "--peer-client-cert-auth".to_owned(),
         format!("--peer-trusted-ca-file={}", at(file::ETCD_AUTHORITY)),
         "--enable-grpc-gateway=false".to_owned(),
-        // What is lost with the machine is of no use after it.
+        // The data is of no use after a crash of the machine.
         "--unsafe-no-fsync".to_owned(),
         "--logger=zap".to_owned(),
         "--log-level=warn".to_owned(),
@@ -50,9 +50,9 @@ pub(super) fn kube_apiserver(directory: &Directory, ports: Ports, controller_man
         format!("--etcd-keyfile={}", at(file::ETCD_CLIENT_KEY)),
         "--bind-address=127.0.0.1".to_owned(),
         format!("--secure-port={}", ports.api_server),
-        // Without an address it asks for that of a network interface, and a sandbox has none.
+        // Without it, the server needs the address of a network interface, and a sandbox has none.
         "--advertise-address=127.0.0.1".to_owned(),
-        // Endpoints on loopback are invalid, so it would fail at writing them again and again.
+        // Endpoints on loopback are invalid: each attempt to write them would fail.
         "--endpoint-reconciler-type=none".to_owned(),
         format!("--tls-cert-file={}", at(file::API_SERVER)),
         format!("--tls-private-key-file={}", at(file::API_SERVER_KEY)),
@@ -66,13 +66,13 @@ pub(super) fn kube_apiserver(directory: &Directory, ports: Ports, controller_man
         format!("--service-account-signing-key-file={}", at(file::SERVICE_ACCOUNT_KEY)),
     ];
     if !controller_manager {
-        // Nobody makes the service account that this plugin wants every pod to have.
+        // No controller creates the service account that this plugin requires for every pod.
         flags.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
     flags
 }
 
-/// What an API server needs besides to write down what it is asked.
+/// Further flags of an API server with an audit log.
 pub(super) fn audit(directory: &Directory) -> [String; 2] {
     let at = |name| directory.join(name).display().to_string();
     [
@@ -92,7 +92,7 @@ pub(super) fn kube_controller_manager(directory: &Directory, ports: Ports) -> Ve
         format!("--secure-port={}", ports.controller_manager),
         format!("--tls-cert-file={}", at(file::CONTROLLER_MANAGER)),
         format!("--tls-private-key-file={}", at(file::CONTROLLER_MANAGER_KEY)),
-        // There is one, and waiting for a lease would only take time.
+        // There is one replica; a lease would only delay it.
         "--leader-elect=false".to_owned(),
         "--use-service-account-credentials=true".to_owned(),
         format!("--service-account-private-key-file={}", at(file::SERVICE_ACCOUNT_KEY)),
@@ -110,7 +110,7 @@ mod tests {
     const PORTS: Ports = Ports { api_server: 1, etcd: 2, etcd_peer: 3, controller_manager: 4 };
 
     #[test]
-    fn pods_need_a_service_account_only_where_somebody_makes_them() {
+    fn pods_need_a_service_account_only_with_a_controller_manager() {
         let directory = Directory::temporary().unwrap();
         let off = "--disable-admission-plugins=ServiceAccount".to_owned();
         assert!(kube_apiserver(&directory, PORTS, false).contains(&off));

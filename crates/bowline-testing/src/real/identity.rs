@@ -1,8 +1,8 @@
-//! Which process a process id meant when it was written down. Owns the reading of `/proc`, and signals to a process that
-//! is nobody's child here.
+//! The identity of a process beyond its id. Owns the reading of `/proc`, and signals to processes that are no children of
+//! this one.
 //!
-//! A process id alone is not enough: it is given to somebody else after its process has ended. With the time of its
-//! start, the boot that this time counts from, and its program, it is.
+//! The kernel reuses a process id after its process has ended. With the start time, the boot that this time counts from, and
+//! the program, the identity is unique.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,18 +10,18 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-/// One process of this machine, told from every other, also from later ones with its id.
+/// One process of this machine, different from every later process with its id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pid: u32,
-    /// Ticks since the machine's boot.
+    /// Start time in ticks since the machine's boot.
     started: u64,
     boot: String,
     executable: PathBuf,
 }
 
 impl Identity {
-    /// The process that has this id now. `None` if there is none, or only what is left of one that has ended.
+    /// The process that has this id now. None if there is none, or only a zombie.
     pub(super) fn of(pid: u32) -> io::Result<Option<Self>> {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned();
         let found = std::fs::read_to_string(format!("/proc/{pid}/stat")).and_then(|stat| {
@@ -43,24 +43,24 @@ impl Identity {
         Ok((!matches!(state, 'Z' | 'X')).then_some(Self { pid, started, boot, executable }))
     }
 
-    /// Whether this very process runs.
+    /// Whether this very process still runs.
     pub(super) fn is_running(&self) -> io::Result<bool> {
         match Self::of(self.pid) {
             Ok(now) => Ok(now.as_ref() == Some(self)),
-            // Somebody else's process has the id now.
+            // Another user's process has the id now.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Sends a signal to this very process; says whether it was there to get it.
+    /// Sends a signal to this very process, and returns whether it ran.
     #[cfg(target_os = "linux")]
     pub(super) fn signal(&self, signal: Signal) -> io::Result<bool> {
         use rustix::io::Errno;
         use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return Ok(false) };
-        // The handle stays with the process that it was opened for, so the look after it is not too early.
+        // The handle stays with the process that it was opened for, so it is opened before the check.
         let handle = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(handle) => handle,
             Err(Errno::SRCH) => return Ok(false),
@@ -76,22 +76,23 @@ impl Identity {
         }
     }
 
-    /// Elsewhere nobody has an identity.
+    /// Other systems have no `/proc`.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn signal(&self, _: Signal) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// The state and the start time in `/proc/PID/stat`. The name in its second field may hold anything, also parentheses.
+/// The state and the start time in `/proc/PID/stat`. The name in its second field may contain anything, also
+/// parentheses.
 fn state_and_start(stat: &str) -> Option<(char, u64)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
-    // It is the field 22, and the state the field 3.
+    // It is field 22, and the state is field 3.
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 
-/// A program that was replaced while it runs is still the same.
+/// The path of a program, also if its file was replaced while it runs.
 fn without_deletion(executable: PathBuf) -> PathBuf {
     match executable.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
         Some(text) => PathBuf::from(text),
@@ -100,7 +101,7 @@ fn without_deletion(executable: PathBuf) -> PathBuf {
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    // The second is what reading gives when the process ends in the middle.
+    // Reading returns the second error when the process ends meanwhile.
     error.kind() == io::ErrorKind::NotFound
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
@@ -112,7 +113,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
 
     fn sleeper() -> (Child, Identity) {
-        // Were it left behind by a failure, it would hold the output of the tests open.
+        // A sleeper that a failed test leaves behind must not hold the output of the tests open.
         let child = Command::new("sleep")
             .arg("600")
             .stdout(Stdio::null())
@@ -154,7 +155,7 @@ mod tests {
     fn what_is_left_of_a_process_does_not_run() {
         let (mut child, identity) = sleeper();
         child.kill().unwrap();
-        // Nobody waits for it yet, so it keeps its id.
+        // It is not waited for yet, so that it keeps its id.
         while identity.is_running().unwrap() {
             std::thread::yield_now();
         }

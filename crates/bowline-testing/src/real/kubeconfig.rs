@@ -1,4 +1,4 @@
-//! A kubeconfig: where the API server is, whom to trust, and who one is. JSON, which every reader of YAML reads.
+//! A kubeconfig, as JSON, which is YAML.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::credentials::Pair;
 
-/// The text of a kubeconfig that holds all it needs, so that it can be copied.
+/// The text of a kubeconfig that refers to no other file.
 pub(super) fn kubeconfig(server: &str, authority: &str, user: &str, pair: &Pair) -> String {
     let config = json!({
         "apiVersion": "v1",

@@ -3,13 +3,13 @@
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
-/// So many different ports that nobody listens on now.
+/// Different ports that are free now.
 ///
-/// They are free again when this returns, because the programs can neither be given a socket nor say which port they
-/// chose: somebody else may take one first. Whoever starts a program on one tries again then.
+/// The programs can neither inherit a socket nor report a port that they chose. So another process may take a port before
+/// the program does; the caller then tries again.
 pub(super) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
-    // All are held until the last is found, so that they differ.
+    // All stay bound until the last is found, so that they differ.
     let mut held = Vec::with_capacity(N);
     for port in &mut ports {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -1,5 +1,5 @@
-//! One HTTPS request, to see whether the API server is ready. Not a client: the answer is read to its end, within a
-//! limit, and nothing is kept alive.
+//! One HTTPS request that checks whether the API server is ready. It reads the whole answer, within a limit, and keeps no
+//! connection.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -12,18 +12,18 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-use super::Secret;
+use super::SecretString;
 
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
-/// Asks an API server on loopback, as its administrator.
+/// Sends requests to an API server on loopback, as its administrator.
 pub(super) struct Probe {
     connector: TlsConnector,
     port: u16,
-    token: Secret,
+    token: SecretString,
 }
 
-/// What the server said.
+/// The server's answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -34,7 +34,7 @@ impl Probe {
     pub(super) fn new(
         authority: CertificateDer<'static>,
         port: u16,
-        token: Secret,
+        token: SecretString,
     ) -> Result<Self, rustls::Error> {
         let mut roots = RootCertStore::empty();
         roots.add(authority)?;
@@ -49,7 +49,7 @@ impl Probe {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await?;
         let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
         let mut stream = self.connector.connect(name, stream).await?;
-        // In version 1.0 the answer ends with the connection, and comes in one piece.
+        // In HTTP 1.0 the response ends with the connection, and has one piece.
         let request = format!(
             "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\r\n",
             self.token.expose()
@@ -58,7 +58,7 @@ impl Probe {
         stream.flush().await?;
         let mut bytes = Vec::new();
         match stream.take(LONGEST_ANSWER).read_to_end(&mut bytes).await {
-            // A server that closes without TLS's goodbye has said all that is wanted if it parses.
+            // A server may close without TLS's close_notify; the answer is complete if it parses.
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => parse(&String::from_utf8_lossy(&bytes)),
         }

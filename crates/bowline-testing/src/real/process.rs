@@ -1,4 +1,4 @@
-//! One process and its log. Owns starting it, seeing that it ended, and ending it.
+//! One process and its log. Owns its start, the detection of its end, and its stop.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -14,17 +14,17 @@ use rustix::process::{Pid, Signal, kill_process};
 const LOG_BYTES: u64 = 16 * 1024;
 const LOG_LINES: usize = 20;
 
-/// How often one looks whether something has happened that nobody reports.
+/// Interval between two checks of a process.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// Becomes the program, with the same process id, when it is told to; ends when nobody is left to tell it.
+/// Waits for a line, then becomes the program with the same process id. Ends if its parent ends before.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 
-/// A child process. Dropped, it is killed and waited for.
+/// A child process. Drop kills it and waits for it.
 #[derive(Debug)]
 pub(super) struct Process {
     name: &'static str,
-    /// Is not waited for elsewhere, so its process id stays its own until it is seen here that it ended.
+    /// No other code waits for it, so that its process id is not reused before its end is seen here.
     child: Child,
     log: PathBuf,
     detached: bool,
@@ -33,15 +33,15 @@ pub(super) struct Process {
 impl Process {
     /// Prepares to run `program`, with its output in a log that only the user can read.
     ///
-    /// The process has its id, but does nothing before [`run`](Self::run): so there is time to see to it that it ends
-    /// with this one, and no moment at which this one could die and leave it.
+    /// The process has its id, but does nothing before [`run`](Self::run). The sentinel can watch it first, so that it never
+    /// outlives this process.
     pub(super) fn prepare(
         name: &'static str,
         program: &Path,
         arguments: &[String],
         log: PathBuf,
     ) -> io::Result<Self> {
-        // The shell would only say so in the log.
+        // The shell would report a missing program only in the log.
         std::fs::metadata(program)?;
         let output = OpenOptions::new().append(true).create(true).mode(0o600).open(&log)?;
         let child = Command::new("/bin/sh")
@@ -51,7 +51,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output)
-            // A Ctrl-C in the terminal is for whoever started the plane, who then stops it in order.
+            // Ctrl-C in the terminal ends the parent, which stops this process in order.
             .process_group(0)
             .spawn()?;
         Ok(Self { name, child, log, detached: false })
@@ -75,12 +75,12 @@ impl Process {
         &self.log
     }
 
-    /// How it ended, if it has.
+    /// The exit status, once it has ended.
     pub(super) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// The last lines of its log, or why there are none.
+    /// The last lines of its log, or the reason why there are none.
     pub(super) fn log_tail(&self) -> String {
         match tail(&self.log) {
             Ok(text) if text.is_empty() => "(the log is empty)".to_owned(),
@@ -89,7 +89,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end, waits up to `limit`, then kills it. One that has ended is left alone.
+    /// Sends SIGTERM, waits up to `limit`, then sends SIGKILL. Does nothing if it has ended.
     pub(super) async fn stop(&mut self, clock: &Clock, limit: Duration) -> io::Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
@@ -107,7 +107,7 @@ impl Process {
         Ok(())
     }
 
-    /// It stays when this is gone.
+    /// Lets the process outlive this value.
     pub(super) fn detach(mut self) {
         self.detached = true;
     }
@@ -116,7 +116,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if !self.detached {
-            // Either fails only if it has ended, and there is nobody to tell.
+            // Either fails only if it has ended.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -181,11 +181,11 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_nobody_is_left_to_run_ends() {
+    fn a_process_whose_parent_ends_before_it_runs_ends() {
         let directory = tempfile::tempdir().unwrap();
         let (program, log) = (Path::new("/bin/echo"), directory.path().join("log"));
         let mut process = Process::prepare("stand-in", program, &["ran".to_owned()], log).unwrap();
-        // What the kernel does when this process ends.
+        // The kernel does this when this process ends.
         drop(process.child.stdin.take());
         assert!(!process.child.wait().unwrap().success());
         assert_eq!(process.log_tail(), "(the log is empty)");

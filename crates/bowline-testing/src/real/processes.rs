@@ -1,5 +1,4 @@
-//! The processes of one control plane, in the order of their start. Owns that they end in the reverse of it, and that
-//! they end with this process.
+//! The processes of one control plane, in the order of their start. They end in the reverse order, and with this process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use bowline_clock::Clock;
 use super::process::Process;
 use super::sentinel::Sentinel;
 
-/// Dropped, all are killed.
+/// The processes; all are killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Processes {
     /// Before the sentinel, because fields are dropped in this order.
@@ -19,7 +18,7 @@ pub(super) struct Processes {
     sentinel: Sentinel,
 }
 
-/// A process that ended when nobody asked it to.
+/// A process that ended by itself.
 pub(super) struct Ended {
     pub(super) name: &'static str,
     pub(super) status: ExitStatus,
@@ -45,7 +44,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Kills a process and starts it again, in its old place.
+    /// Kills a process and starts it again, at its position in the order.
     pub(super) fn restart(
         &mut self,
         name: &'static str,
@@ -57,7 +56,7 @@ impl Processes {
         if let Some(place) = place {
             let pid = self.running[place].pid();
             drop(self.running.remove(place));
-            // If the sentinel is gone, it kills nobody.
+            // A sentinel that has ended kills no process.
             let _ = self.sentinel.forget(pid);
         }
         self.start(name, program, arguments, log)?;
@@ -71,7 +70,7 @@ impl Processes {
         self.running.iter()
     }
 
-    /// The last lines of a process's log; nothing if there is no such process.
+    /// The last lines of a process's log; empty if there is no such process.
     pub(super) fn log_tail(&self, name: &str) -> String {
         self.iter().find(|process| process.name() == name).map(Process::log_tail).unwrap_or_default()
     }
@@ -87,9 +86,9 @@ impl Processes {
         Ok(None)
     }
 
-    /// Stops one after the other, each within `limit`. Those after one that cannot be stopped are killed.
+    /// Stops one after the other, each within `limit`. If one cannot be stopped, the remaining ones are killed.
     ///
-    /// Nothing ends before what needs it: an API server without its etcd does not end when asked.
+    /// The API server ends before etcd: without its etcd it ignores SIGTERM.
     pub(super) async fn stop(
         mut self,
         clock: &Clock,
@@ -97,13 +96,13 @@ impl Processes {
     ) -> Result<(), (&'static str, io::Error)> {
         while let Some(mut process) = self.running.pop() {
             process.stop(clock, limit).await.map_err(|error| (process.name(), error))?;
-            // If the sentinel is gone, it kills nobody.
+            // A sentinel that has ended kills no process.
             let _ = self.sentinel.forget(process.pid());
         }
         Ok(())
     }
 
-    /// They stay when this process is gone.
+    /// Lets the processes outlive this one.
     pub(super) fn detach(self) {
         self.running.into_iter().for_each(Process::detach);
     }

@@ -1,24 +1,24 @@
-//! Text that must not reach a log: private keys and tokens.
+//! Private keys and tokens, which must not reach a log.
 
 use std::fmt;
 
-/// A private key or a token. Its `Debug` shows nothing of it.
+/// A private key or a token, with a redacted `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretString(String);
 
-impl Secret {
+impl SecretString {
     pub(super) fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text itself.
+    /// The secret.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
@@ -30,6 +30,6 @@ mod tests {
 
     #[test]
     fn debug_shows_nothing_of_it() {
-        assert_eq!(format!("{:?}", Secret::new("hunter2".to_owned())), "Secret(…)");
+        assert_eq!(format!("{:?}", SecretString::new("hunter2".to_owned())), "Secret(…)");
     }
 }

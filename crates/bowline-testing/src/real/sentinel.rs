@@ -1,15 +1,15 @@
-//! Ends processes when their parent is gone, however it went. Owns the one process that outlives the parent for that.
+//! Kills processes when their parent has ended, in whatever way. Owns the one process that outlives the parent.
 //!
-//! A child can ask the kernel for a signal at its parent's death only between fork and exec, which is `unsafe` in Rust,
-//! and would get it when the *thread* that started it ends. So a shell holds the reading end of a pipe, and the parent
-//! the writing end: when the parent is gone, the pipe ends.
+//! A child can ask the kernel for a signal at its parent's death only between fork and exec, which is `unsafe` in Rust.
+//! The signal would also come when the *thread* that started it ends. Therefore a shell holds the reading end of a
+//! pipe, and the parent holds the writing end: when the parent is gone, the pipe closes.
 
 use std::fmt;
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// `watch PID` adds a process, `forget PID` takes it off, `release` is the good end. Without it the processes are killed.
+/// `watch PID` adds a process, `forget PID` removes it, `release` ends without killing. Without it, the processes are killed.
 const SCRIPT: &str = r#"
 pids=
 while read -r word pid; do
@@ -26,11 +26,11 @@ done
 [ -z "$pids" ] || kill -KILL $pids
 "#;
 
-/// Kills the processes that it watches when the process that holds it is gone without having dropped it.
+/// Kills the processes that it watches if this process ends without dropping it.
 #[derive(Debug)]
 pub(super) struct Sentinel {
     child: Child,
-    /// Absent once it is closed.
+    /// `None` once it is closed.
     stdin: Option<ChildStdin>,
 }
 
@@ -54,7 +54,7 @@ impl Sentinel {
         self.tell(format_args!("watch {pid}\n"))
     }
 
-    /// Watches it no more. To be said as soon as it was waited for, because then its id is free.
+    /// Stops watching a process. Call this as soon as it was waited for: then its id is free.
     pub(super) fn forget(&mut self, pid: u32) -> io::Result<()> {
         self.tell(format_args!("forget {pid}\n"))
     }
@@ -65,10 +65,10 @@ impl Sentinel {
 }
 
 impl Drop for Sentinel {
-    /// Lets all processes be.
+    /// Leaves all processes running.
     fn drop(&mut self) {
         if self.tell(format_args!("release\n")).is_err() {
-            // It is gone, or will take the end of the pipe for the end of this process.
+            // It has ended, or would take the end of the pipe for the end of this process.
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
@@ -81,7 +81,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 
     fn sleeper() -> Child {
-        // Were it left behind by a failure, it would hold the output of the tests open.
+        // A sleeper that a failed test leaves behind must not hold the output of the tests open.
         Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
@@ -92,7 +92,7 @@ mod tests {
         sentinel.watch(forgotten.id()).unwrap();
         sentinel.watch(watched.id()).unwrap();
         sentinel.forget(forgotten.id()).unwrap();
-        // What the kernel does when this process ends.
+        // The kernel does this when this process ends.
         sentinel.stdin = None;
         sentinel.child.wait().unwrap();
         assert_eq!(watched.wait().unwrap().signal(), Some(9));

@@ -1,34 +1,34 @@
-//! What can go wrong when a control plane starts.
+//! Errors of the start of a control plane.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why there is no control plane.
+/// Reason why a control plane did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// The directory cannot be used.
-    #[error("cannot use the directory {}: {source}; it must be empty, or not there yet", directory.display())]
+    #[error("cannot use the directory {}: {source}; it must be empty or absent", directory.display())]
     Directory {
         /// The directory.
         directory: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// A file cannot be written.
-    #[error("cannot write in the directory {}: {source}", directory.display())]
+    #[error("cannot write to the directory {}: {source}", directory.display())]
     Write {
         /// The directory.
         directory: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Keys or certificates cannot be made.
+    /// Keys or certificates cannot be created.
     #[error("cannot make the certificates of the control plane: {0}")]
     Credentials(#[from] rcgen::Error),
-    /// The API server cannot be asked.
+    /// TLS to the API server cannot be set up.
     #[error("cannot set up TLS to ask the API server whether it is ready: {0}")]
     Tls(#[from] tokio_rustls::rustls::Error),
     /// No port is free.
@@ -41,36 +41,36 @@ pub enum StartError {
     Spawn {
         /// The program.
         program: &'static str,
-        /// Where it was expected.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The operating system does not say whether a process has ended.
-    #[error("cannot tell whether the processes run: {0}")]
+    /// The operating system does not report whether a process has ended.
+    #[error("cannot check whether the processes run: {0}")]
     Look(#[source] io::Error),
     /// A process ended before all were ready.
     #[error("{program} ended before the control plane was ready ({status}); its log ends with:\n{log_tail}")]
     Exited {
         /// The program.
         program: &'static str,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
         /// The last lines of its log.
         log_tail: String,
     },
-    /// The time is over.
+    /// A program was not ready in time.
     #[error(
         "{program} was not ready within {limit:?}; the last answer to {path}: {said}; its log ends with:\n{log_tail}"
     )]
     NotReady {
-        /// The program that was waited for.
+        /// The program.
         program: &'static str,
-        /// How long all of it was given.
+        /// Time limit of the whole start.
         limit: Duration,
-        /// What the API server was asked for.
+        /// Path of the request to the API server.
         path: String,
-        /// What it said, or why it could not be asked.
+        /// The last answer, or the error of the request.
         said: String,
         /// The last lines of the program's log.
         log_tail: String,

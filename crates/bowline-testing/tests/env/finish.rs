@@ -1,4 +1,4 @@
-//! What is left of an environment.
+//! The end of an environment.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use bowline_testing::{Arm, EnvError, TestEnv};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 
-/// Whether a namespace is there to stay.
+/// Whether a namespace exists and is not being deleted.
 async fn stays(client: &kube::Client, name: &str) -> bool {
     let namespace = Api::<Namespace>::all(client.clone()).get_opt(name).await.expect("an answer");
     namespace.is_some_and(|namespace| namespace.metadata.deletion_timestamp.is_none())
 }
 
-/// Whether others use the server, too.
+/// Whether other tests use the server too.
 fn is_shared(env: &TestEnv) -> bool {
     env.namespace() != "test"
 }
@@ -21,14 +21,14 @@ fn is_shared(env: &TestEnv) -> bool {
 #[test]
 fn every_environment_has_a_namespace_of_its_own() {
     TestEnv::test(async |env| {
-        assert!(stays(env.kube(), env.namespace()).await);
+        assert!(stays(env.kube_client(), env.namespace()).await);
         if !is_shared(&env) {
             // Each has a server of its own.
             return;
         }
         let other = TestEnv::from_env().await.unwrap();
         assert_ne!(env.namespace(), other.namespace());
-        assert!(stays(env.kube(), other.namespace()).await);
+        assert!(stays(env.kube_client(), other.namespace()).await);
     });
 }
 
@@ -44,7 +44,7 @@ fn the_namespace_goes_when_the_test_is_over_or_drops_its_environment() {
         finished.finish().await.unwrap();
         drop(dropped);
         for name in names {
-            assert!(!stays(env.kube(), &name).await, "{name} is still there");
+            assert!(!stays(env.kube_client(), &name).await, "{name} is still there");
         }
     });
 }
@@ -67,8 +67,8 @@ fn a_task_that_does_not_end_is_named() {
         let _task = env.spawner().spawn("stubborn", std::future::pending::<()>());
         let start = env.clock().now();
         let left = env.finish().await.unwrap_err().to_string();
-        assert_eq!(left, "these tasks did not end when they were asked to: test/stubborn");
-        assert_eq!(env.clock().now().since(start), Duration::from_secs(10));
+        assert_eq!(left, "these tasks did not end in time and were aborted: test/stubborn");
+        assert_eq!(env.clock().now().duration_since(start), Duration::from_secs(10));
     });
 }
 
@@ -76,7 +76,7 @@ fn a_task_that_does_not_end_is_named() {
 async fn an_environment_may_be_used_in_real_time() {
     let env = TestEnv::embedded().await.unwrap();
     assert!(!env.clock().is_simulated());
-    assert!(stays(env.kube(), env.namespace()).await);
+    assert!(stays(env.kube_client(), env.namespace()).await);
     env.finish().await.unwrap();
 }
 

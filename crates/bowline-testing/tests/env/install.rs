@@ -1,5 +1,8 @@
 //! Custom kinds.
 
+use std::sync::Arc;
+
+use bowline_runtime::{Action, Context, DefinitionError, Error, Manager};
 use bowline_testing::{InstallError, TestEnv};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
@@ -44,7 +47,7 @@ spec:
 fn a_kind_that_is_installed_from_its_type_is_served() {
     TestEnv::test(async |env| {
         env.install::<Website>().await.unwrap();
-        let websites = Api::<Website>::default_namespaced(env.kube().clone());
+        let websites = Api::<Website>::default_namespaced(env.kube_client().clone());
         let website = Website::new("blog", WebsiteSpec { host: "example.com".to_owned() });
         websites.create(&PostParams::default(), &website).await.unwrap();
         let seen = env.wait_for::<Website>("blog", |_| true).await.unwrap();
@@ -56,7 +59,7 @@ fn a_kind_that_is_installed_from_its_type_is_served() {
 fn a_definition_that_is_there_is_left_alone_or_replaced() {
     // On a server of its own, for other tests use the same kind.
     TestEnv::builder().test(async |env| {
-        let definitions = Api::<CustomResourceDefinition>::all(env.kube().clone());
+        let definitions = Api::<CustomResourceDefinition>::all(env.kube_client().clone());
         let version = async || {
             let definition = definitions.get(Website::crd_name()).await.unwrap();
             definition.resource_version().unwrap()
@@ -68,7 +71,7 @@ fn a_definition_that_is_there_is_left_alone_or_replaced() {
 
         env.install::<LongWebsite>().await.unwrap();
         assert_ne!(version().await, first);
-        let websites = Api::<LongWebsite>::default_namespaced(env.kube().clone());
+        let websites = Api::<LongWebsite>::default_namespaced(env.kube_client().clone());
         let spec = LongWebsiteSpec { host: "example.com".to_owned(), path: Some("/blog".to_owned()) };
         let website = websites.create(&PostParams::default(), &LongWebsite::new("blog", spec)).await.unwrap();
         assert_eq!(website.spec.path.as_deref(), Some("/blog"));
@@ -79,7 +82,7 @@ fn a_definition_that_is_there_is_left_alone_or_replaced() {
 fn definitions_are_installed_from_yaml_and_from_files() {
     TestEnv::builder().test(async |env| {
         env.install_yaml(WIDGETS).await.unwrap();
-        let definitions = Api::<CustomResourceDefinition>::all(env.kube().clone());
+        let definitions = Api::<CustomResourceDefinition>::all(env.kube_client().clone());
         assert!(definitions.get_opt("widgets.demo.example.com").await.unwrap().is_some());
         assert!(definitions.get_opt("gadgets.demo.example.com").await.unwrap().is_some());
 
@@ -98,10 +101,10 @@ fn what_is_no_definition_is_refused_by_name() {
         let refused = async |text: &str| env.install_yaml(text).await.unwrap_err().to_string();
         assert_eq!(
             refused("kind: ConfigMap\napiVersion: v1").await,
-            r#"the text holds no definitions: one of its documents is of kind "ConfigMap""#
+            r#"the text is not a list of CRDs: one of its documents is of kind "ConfigMap""#
         );
-        assert_eq!(refused("---\n").await, "the text holds no definition at all");
-        assert!(refused("kind: [").await.starts_with("the text holds no definitions: "));
+        assert_eq!(refused("---\n").await, "the text has no CRD");
+        assert!(refused("kind: [").await.starts_with("the text is not a list of CRDs: "));
         let missing = env.install_from("no/such/file.yaml").await.unwrap_err();
         assert!(missing.to_string().starts_with("cannot read no/such/file.yaml: "), "{missing}");
     });
@@ -112,13 +115,38 @@ fn what_the_server_does_not_take_or_serve_is_said() {
     TestEnv::builder().test(async |env| {
         let bad = WIDGETS.replace("name: widgets.demo.example.com", "name: widgets");
         let refused = env.install_yaml(&bad).await.unwrap_err();
-        assert!(matches!(&refused, InstallError::Refused { name, .. } if name == "widgets"), "{refused}");
+        let InstallError::Definition(DefinitionError::Refused { name, .. }) = &refused else {
+            panic!("{refused}")
+        };
+        assert_eq!(name, "widgets");
         // The kind is taken by another definition, so that this one never comes into force.
         env.install_yaml(WIDGETS).await.unwrap();
         let taken = WIDGETS.replace("widgets", "wadgets").replace("gadgets", "wedgets");
         let Err(unserved) = env.install_yaml(&taken).await else { panic!("it is served") };
-        let InstallError::NotServed { name, problem, .. } = &unserved else { panic!("{unserved}") };
+        let InstallError::Definition(DefinitionError::NotServed { name, problem, .. }) = &unserved else {
+            panic!("{unserved}")
+        };
         assert_eq!(name, "wadgets.demo.example.com");
         assert!(problem.starts_with("it is not established (NamesAccepted is False: "), "{problem}");
+    });
+}
+
+#[test]
+fn declared_kinds_are_served_before_the_operator_starts() {
+    TestEnv::test(async |env| {
+        let operator = |manager: &Manager| {
+            manager.crd::<Website>();
+            manager
+                .controller::<Website>()
+                .register(async |_: Context, _: Arc<Website>| Ok::<_, Error>(Action::done()))
+        };
+        env.start(operator).await.unwrap();
+        env.start(|manager: &Manager| {
+            manager.crd::<LongWebsite>();
+            Ok::<_, Error>(())
+        })
+        .await
+        .map(drop)
+        .expect_err("two different definitions of one name");
     });
 }

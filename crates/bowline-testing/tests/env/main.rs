@@ -1,10 +1,17 @@
-//! Test environments: what they give a test, how they wait, what they say when that was in vain, and what they leave behind.
+//! Test environments: operators and their runs, waits and their errors, the clean-up.
 //!
 //! Most tests run on the arm that `BOWLINE_TEST_ARM` names (`cargo xtask real test` for the real one).
 
+mod calls;
+mod ending;
+mod existing;
 mod failure;
+mod failures;
+mod faults;
 mod finish;
 mod install;
 mod operator;
+mod runs;
+mod seed;
 mod wait;
 mod website;

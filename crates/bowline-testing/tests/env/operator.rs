@@ -1,10 +1,9 @@
-//! Running an operator.
+//! The start of an operator.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
-use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::{
     Action, BuildError, Cluster, ClusterBuilder, Context, Controller, Error, Manager, ManagerBuilder,
     ManagerError, Result, Runnable,
@@ -34,13 +33,13 @@ fn websites(cluster: &Cluster) -> Result<Controller, BuildError> {
 #[test]
 fn an_operator_runs_until_the_environment_is_finished() {
     TestEnv::test(async |env| {
-        let (first, second) = (maps(env.cluster()).unwrap(), more_maps(env.cluster()).unwrap());
-        env.start(&[first.clone(), second.clone()]).await.unwrap();
+        let (first, second) = (maps(&env.cluster()).unwrap(), more_maps(&env.cluster()).unwrap());
+        env.start_controllers(&[first.clone(), second.clone()]).await.unwrap();
         assert!(first.is_ready() && second.is_ready());
         create_map(&env, "a", "1").await;
         change_map(&env, "a", "2").await;
         let runs = || {
-            let mut runs = env.cluster().journal().runs();
+            let mut runs = env.history().runs();
             runs.retain(|run| run.request.name() == "a");
             runs.iter().map(|run| run.controller.to_string()).collect::<Vec<_>>()
         };
@@ -52,32 +51,34 @@ fn an_operator_runs_until_the_environment_is_finished() {
 }
 
 fn managed(manager: &Manager) -> Result<()> {
-    manager.controller::<ConfigMap>().run(look)?;
-    manager.controller::<ConfigMap>().named("more").run(look)?;
+    manager.controller::<ConfigMap>().register(look)?;
+    manager.controller::<ConfigMap>().named("more").register(look)?;
     Ok(())
 }
 
 #[test]
 fn an_operator_of_a_manager_runs_until_the_environment_is_finished() {
     TestEnv::test(async |env| {
-        env.run(managed).await.unwrap();
+        env.start(managed).await.unwrap();
         let controllers = env.manager().controllers();
         assert!(controllers.len() == 2 && controllers.iter().all(Controller::is_ready));
         create_map(&env, "a", "1").await;
         let runs = || {
-            let mut runs = env.cluster().journal().runs();
+            let mut runs = env.history().runs();
             runs.retain(|run| run.request.name() == "a");
             runs.len()
         };
         env.wait_until("both have seen it", async || runs() == 2).await.unwrap();
 
         // Another one may come later, and one that does without the manager.
-        env.run(|manager: &Manager| manager.controller::<ConfigMap>().named("late").run(look)).await.unwrap();
-        env.run(|cluster: &Cluster| cluster.controller::<ConfigMap>().named("alone").build(look))
+        env.start(|manager: &Manager| manager.controller::<ConfigMap>().named("late").register(look))
+            .await
+            .unwrap();
+        env.start(|cluster: &Cluster| cluster.controller::<ConfigMap>().named("alone").build(look))
             .await
             .unwrap();
         create_map(&env, "b", "1").await;
-        let seen = || env.cluster().journal().runs().iter().filter(|run| run.request.name() == "b").count();
+        let seen = || env.history().runs().iter().filter(|run| run.request.name() == "b").count();
         env.wait_until("all four have seen it", async || seen() == 4).await.unwrap();
         env.finish().await.unwrap();
         assert!(!controllers.iter().any(Controller::is_running));
@@ -87,10 +88,10 @@ fn an_operator_of_a_manager_runs_until_the_environment_is_finished() {
 #[test]
 fn a_manager_may_stand_for_election() {
     let election = |manager: bowline_runtime::ManagerBuilder| {
-        manager.leader_election(LeaderElection::new("default", "test"))
+        manager.leader_election(LeaderElectionConfig::new("default", "test"))
     };
     TestEnv::builder().manager(election).test(async |env| {
-        env.run(managed).await.unwrap();
+        env.start(managed).await.unwrap();
         assert!(env.manager().elector().is_some_and(|elector| elector.fence().is_open()));
     });
 }
@@ -98,8 +99,8 @@ fn a_manager_may_stand_for_election() {
 #[test]
 fn an_operator_that_ends_by_itself_is_an_error_of_the_environment() {
     TestEnv::test(async |env| {
-        let fail = Runnable::new("sweeper", |_| async { Err(Error::message("there is no broom")) });
-        let _may_have_ended = env.run(|manager: &Manager| manager.add(fail)).await;
+        let fail = || Runnable::new("sweeper", |_| async { Err(Error::message("there is no broom")) });
+        let _may_have_ended = env.start(move |manager: &Manager| manager.add(fail())).await;
         let error = env.finish().await.unwrap_err();
         assert!(matches!(error, FinishError::Manager(ManagerError::Ended { .. })), "{error}");
         assert_eq!(error.to_string(), "sweeper: there is no broom");
@@ -109,11 +110,14 @@ fn an_operator_that_ends_by_itself_is_an_error_of_the_environment() {
 #[test]
 fn an_operator_that_cannot_be_built_is_an_error() {
     TestEnv::test(async |env| {
-        env.run(maps).await.unwrap();
-        let error = env.run(maps).await.unwrap_err();
+        env.start(maps).await.unwrap();
+        let error = env.start(maps).await.unwrap_err();
         assert!(matches!(error, RunError::Build(_)), "{error}");
-        env.run(|manager: &Manager| manager.controller::<ConfigMap>().named("b").run(look)).await.unwrap();
-        let again = env.run(|manager: &Manager| manager.controller::<ConfigMap>().named("b").run(look)).await;
+        env.start(|manager: &Manager| manager.controller::<ConfigMap>().named("b").register(look))
+            .await
+            .unwrap();
+        let again =
+            env.start(|manager: &Manager| manager.controller::<ConfigMap>().named("b").register(look)).await;
         assert!(matches!(again.unwrap_err(), RunError::Build(_)));
     });
 }
@@ -121,12 +125,12 @@ fn an_operator_that_cannot_be_built_is_an_error() {
 #[test]
 fn a_controller_that_sees_nothing_says_what_it_waits_for() {
     TestEnv::builder().test(async |env| {
-        let error = env.within(Duration::from_secs(3)).run(websites).await.unwrap_err();
-        insta::assert_snapshot!(error, @"controller website is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+        let error = env.within(Duration::from_secs(3)).start(websites).await.unwrap_err();
+        insta::assert_snapshot!(error, @"controller website is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting for retry: 404 page not found (404 Not Found); is its CRD installed?)");
         let look = async |_: Context, _: Arc<Website>| Ok::<_, std::io::Error>(Action::done());
-        let managed = |manager: &Manager| manager.controller::<Website>().named("managed").run(look);
-        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
-        insta::assert_snapshot!(error, @"controller managed is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+        let managed = move |manager: &Manager| manager.controller::<Website>().named("managed").register(look);
+        let error = env.within(Duration::from_secs(3)).start(managed).await.unwrap_err();
+        insta::assert_snapshot!(error, @"controller managed is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting for retry: 404 page not found (404 Not Found); is its CRD installed?)");
     });
 }
 
@@ -138,59 +142,50 @@ fn all_controllers_together_have_one_limit() {
             let look = async |_: Context, _: Arc<Website>| Ok::<_, std::io::Error>(Action::done());
             cluster.controller::<Website>().named(name).build(look)
         };
-        let alone = |cluster: &Cluster| {
+        let alone = move |cluster: &Cluster| {
             Ok::<_, BuildError>(vec![maps(cluster)?, late(cluster, "first")?, late(cluster, "second")?])
         };
         let began = env.clock().now();
-        let error = env.within(Duration::from_secs(3)).run(alone).await.unwrap_err();
-        assert_eq!(env.clock().now().since(began), Duration::from_secs(3));
-        insta::assert_snapshot!(error, @"controller first is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+        let error = env.within(Duration::from_secs(3)).start(alone).await.unwrap_err();
+        assert_eq!(env.clock().now().duration_since(began), Duration::from_secs(3));
+        insta::assert_snapshot!(error, @"controller first is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting for retry: 404 page not found (404 Not Found); is its CRD installed?)");
 
-        let managed = |manager: &Manager| {
+        let managed = move |manager: &Manager| {
             manager.add(late(manager.cluster(), "third")?)?;
             manager.add(late(manager.cluster(), "fourth")?)?;
             Ok::<_, ManagerError>(())
         };
         let began = env.clock().now();
-        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
-        assert_eq!(env.clock().now().since(began), Duration::from_secs(3));
-        insta::assert_snapshot!(error, @"controller third is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting to try again: 404 page not found (404 Not Found))");
+        let error = env.within(Duration::from_secs(3)).start(managed).await.unwrap_err();
+        assert_eq!(env.clock().now().duration_since(began), Duration::from_secs(3));
+        insta::assert_snapshot!(error, @"controller third is not ready after 3s: it waits for websites.demo.example.com/v1 in namespace test (waiting for retry: 404 page not found (404 Not Found); is its CRD installed?)");
     });
-}
-
-/// Lets nobody see Secrets: connections that ask for them are cut.
-struct NoSecrets;
-
-impl Hook for NoSecrets {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let is_cut = call.resource == "secrets";
-        let verdict = if is_cut { Verdict::Disconnect } else { Verdict::Proceed };
-        Box::pin(std::future::ready(verdict))
-    }
 }
 
 #[test]
 fn a_manager_that_waits_for_its_informers_says_so() {
     let cached = |manager: ManagerBuilder| manager.cluster(ClusterBuilder::cached::<Secret>);
     // A server that is out of order is waited for by everybody.
-    TestEnv::builder().hook(NoSecrets).manager(cached).test(async |env| {
-        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
+    TestEnv::builder().manager(cached).test(async |env| {
+        let away = env.faults().unwrap().all().resource("secrets").lose_request();
+        let error = env.within(Duration::from_secs(3)).start(managed).await.unwrap_err();
         let begins = "the manager has not started its controllers after 3s: it waits for informers: secrets (v1) in namespace test";
         assert!(error.to_string().starts_with(begins), "{error}");
         assert!(matches!(error, RunError::NotStarted { .. }));
+        away.assert_used();
     });
 }
 
 #[test]
 fn a_manager_that_only_waits_for_leadership_says_so() {
-    let election = |identity: &str| LeaderElection::new("default", "test").identity(identity);
+    let election = |identity: &str| LeaderElectionConfig::new("default", "test").identity(identity);
     let candidate = election("me");
-    TestEnv::builder().manager(move |manager| manager.leader_election(candidate)).test(async |env| {
-        let other = election("other").build(env.kube().clone(), env.clock()).unwrap();
+    TestEnv::builder().manager(move |manager| manager.leader_election(candidate.clone())).test(async |env| {
+        let other = election("other").build(env.kube_client().clone(), env.clock()).unwrap();
         let leadership = other.acquire().await;
-        let error = env.within(Duration::from_secs(3)).run(managed).await.unwrap_err();
+        let error = env.within(Duration::from_secs(3)).start(managed).await.unwrap_err();
         insta::assert_snapshot!(error, @"the manager does not lead after 3s: it waits for leadership, which other has");
-        // When the other is gone it goes on where it was.
+        // The manager goes on when the lease is released.
         leadership.release().await;
         env.start_manager().await.unwrap();
         assert!(env.manager().controllers().iter().all(Controller::is_ready));

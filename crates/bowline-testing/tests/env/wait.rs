@@ -101,11 +101,11 @@ fn anything_else_is_looked_at_until_it_is_so() {
     TestEnv::test(async |env| {
         let start = env.clock().now();
         env.wait_until("a while has passed", async || {
-            env.clock().now().since(start) >= Duration::from_millis(100)
+            env.clock().now().duration_since(start) >= Duration::from_millis(100)
         })
         .await
         .unwrap();
-        assert!(env.clock().now().since(start) < Duration::from_secs(5));
+        assert!(env.clock().now().duration_since(start) < Duration::from_secs(5));
     });
 }
 
@@ -114,8 +114,8 @@ fn a_wait_takes_as_long_as_it_may_and_no_longer() {
     TestEnv::builder().test(async |env| {
         let start = env.clock().now();
         env.wait_for::<ConfigMap>("a", |_| true).await.unwrap_err();
-        assert_eq!(env.clock().now().since(start), Duration::from_secs(10));
+        assert_eq!(env.clock().now().duration_since(start), Duration::from_secs(10));
         env.within(Duration::from_secs(3600)).wait_until("never", async || false).await.unwrap_err();
-        assert_eq!(env.clock().now().since(start), Duration::from_secs(3610));
+        assert_eq!(env.clock().now().duration_since(start), Duration::from_secs(3610));
     });
 }

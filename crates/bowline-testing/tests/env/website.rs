@@ -1,4 +1,4 @@
-//! A custom kind, and what the tests do with objects.
+//! A custom kind, and operations on config maps.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a website is to be.
+/// Desired state of a website.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "demo.example.com", version = "v1", kind = "Website", namespaced)]
 pub(crate) struct WebsiteSpec {
     pub(crate) host: String,
 }
 
-/// The same kind once more, with another schema.
+/// The same kind with another schema.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "demo.example.com", version = "v1", kind = "Website", namespaced, root = "LongWebsite")]
 pub(crate) struct LongWebsiteSpec {
@@ -26,7 +26,7 @@ pub(crate) struct LongWebsiteSpec {
 }
 
 pub(crate) fn maps(env: &TestEnv) -> Api<ConfigMap> {
-    Api::default_namespaced(env.kube().clone())
+    Api::default_namespaced(env.kube_client().clone())
 }
 
 pub(crate) async fn create_map(env: &TestEnv, name: &str, value: &str) {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::record::{AGENT, Moment, Place, Record, Request};
 
-/// What is written down: who wrote which config map, and who read or wrote which lease.
+/// Audit policy: writes of config maps, reads and writes of leases.
 pub(crate) const POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1",
   "kind": "Policy",
@@ -30,14 +30,14 @@ pub(crate) const POLICY: &str = r#"{
   ]
 }"#;
 
-/// How far an audit log was read.
+/// The read position in an audit log.
 #[derive(Default)]
 pub(crate) struct AuditLog(Mutex<Read>);
 
 #[derive(Default)]
 struct Read {
     bytes: u64,
-    /// What has begun, by the audit's name for it.
+    /// Started requests, by audit id.
     open: BTreeMap<String, Place>,
 }
 
@@ -72,7 +72,7 @@ struct Response {
 }
 
 impl AuditLog {
-    /// Takes what was added since the last time into a record.
+    /// Appends the new lines to a record.
     pub(crate) fn read(&self, path: &Path, record: &Record) -> io::Result<()> {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = match File::open(path) {
@@ -82,7 +82,7 @@ impl AuditLog {
         file.seek(SeekFrom::Start(read.bytes))?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        // The last line may be half written.
+        // The last line may be incomplete.
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         read.bytes += u64::try_from(whole).map_err(io::Error::other)?;
         for line in text[..whole].lines() {

@@ -1,7 +1,7 @@
-//! A process that stops itself at the one moment at which the fence cannot help: after its last look, before bytes leave.
+//! A process that stops itself at the one moment that the fence cannot cover: after its last check, before bytes leave.
 //!
-//! Nothing happens in between that could be waited for, so that a signal from outside hits it only by chance. But the
-//! transport traces there what it sends, and whoever writes traces can take a long time.
+//! That moment is too short to wait for, so an outside signal hits it only by chance. But the transport emits a trace
+//! event there, and a trace subscriber can block for as long as it likes.
 
 use std::fmt;
 use std::sync::Barrier;
@@ -19,7 +19,7 @@ use tracing_subscriber::registry::LookupSpan;
 /// A stop takes effect sooner than this, and lasts longer.
 const SURELY: Duration = Duration::from_secs(1);
 
-/// Stops this process, once, when so many threads are about to send something over a connection that they have used before.
+/// Stops this process, once, when this many threads are about to send over a connection that was used before.
 pub(crate) fn between_fence_and_socket<S>(threads: usize) -> impl Layer<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -46,8 +46,8 @@ impl<S: Subscriber> Layer<S> for Freezer {
             if let Err(error) = kill_process(getpid(), Signal::STOP) {
                 eprintln!("cannot freeze: {error}");
             }
-            // Another thread may be the one that the signal reaches, and this one runs on until all are stopped.
-            while self.clock.now_with_suspend().since(begun) < SURELY {
+            // The signal may reach another thread, and this one runs on until all are stopped.
+            while self.clock.now_with_suspend().duration_since(begun) < SURELY {
                 std::thread::yield_now();
             }
         }
@@ -55,7 +55,7 @@ impl<S: Subscriber> Layer<S> for Freezer {
     }
 }
 
-/// What is sent, and over what.
+/// A request, and the connection that it uses.
 #[derive(Default)]
 struct Sending {
     is_write: bool,

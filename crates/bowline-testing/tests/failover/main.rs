@@ -1,8 +1,8 @@
-//! Two replicas of an operator as processes on a socket: the one that leads is killed, frozen, cut off or asked to end, over
-//! and over, and the server's own record shows that no two ever wrote at the same time.
+//! Two replicas of an operator as processes on a socket. The leader is killed, frozen, cut off or stopped, many times,
+//! and the server's own record shows that no two ever wrote at the same time.
 //!
-//! Random choices come from a seed that is printed; `BOWLINE_FAILOVER_SEED` repeats them. What the operating system does in
-//! between is not repeated.
+//! Random choices come from a printed seed; `BOWLINE_FAILOVER_SEED` repeats them. The operating system's scheduling is
+//! not repeated.
 #![cfg(target_os = "linux")]
 
 mod audit;
@@ -23,10 +23,10 @@ use plane::Plane;
 use record::FROZEN;
 use replica::WORKERS;
 
-/// Repeats the random choices of another run.
+/// Seed of another run, to repeat its choices.
 const SEED: &str = "BOWLINE_FAILOVER_SEED";
 
-/// So many pairs of replicas stand for election at once, each for a lease of its own.
+/// Number of concurrent pairs of replicas, each with its own lease.
 const PAIRS: usize = 4;
 
 #[test]
@@ -71,7 +71,7 @@ fn a_server_that_restarts_is_outlasted_or_costs_the_lease_and_work_goes_on() {
     });
 }
 
-/// What the documentation of `Fence` says that it cannot prevent.
+/// The documented limit of `Fence`.
 #[test]
 fn a_replica_that_is_frozen_between_fence_and_socket_sends_one_request_per_worker_and_no_more() {
     in_real_time(async |rng| {
@@ -80,12 +80,12 @@ fn a_replica_that_is_frozen_between_fence_and_socket_sends_one_request_per_worke
         let outcome =
             async { pair?.freeze_in_between().await }.await.unwrap_or_else(|error| panic!("{error}"));
         println!("{outcome}");
-        assert_eq!(outcome.strays.len(), WORKERS.get());
+        assert_eq!(outcome.strays.len(), WORKERS);
         assert!(outcome.strays.iter().all(|stray| stray.end.is_some()), "a server does not know better");
     });
 }
 
-/// Does nothing unless another test runs it, as a process.
+/// Does nothing unless another test runs it as a process.
 #[test]
 fn the_process_of_a_replica() {
     let Ok(orders) = env::var(replica::REPLICA) else { return };
@@ -93,12 +93,12 @@ fn the_process_of_a_replica() {
     std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
 }
 
-/// So many rounds, shared among pairs of replicas that do not know of each other.
+/// Runs this number of rounds, shared among independent pairs of replicas.
 async fn rounds(rng: &Rng, rounds: usize) -> Outcome {
     let plane = Plane::start(rng).await;
     let pairs = (0..PAIRS.min(rounds)).map(|number| {
         let (plane, rng) = (&plane, rng.fork());
-        // Each has every fault, and each begins with another one.
+        // Each has every fault, in a different order.
         let faults = (number..rounds).step_by(PAIRS);
         let faults = faults.map(move |round| Fault::ALL[(round / PAIRS + number) % Fault::ALL.len()]);
         async move {
@@ -114,7 +114,7 @@ async fn rounds(rng: &Rng, rounds: usize) -> Outcome {
     outcome
 }
 
-/// Runs a test with a seed that is told.
+/// Runs a test and prints its seed.
 fn in_real_time(test: impl AsyncFnOnce(Rng)) {
     let seed = match env::var(SEED) {
         Ok(seed) => seed.parse().expect("the seed is a number"),

@@ -1,4 +1,4 @@
-//! Two replicas that stand for the same lease, and what is done to the one that leads.
+//! Two replicas with the same lease, and faults of the leader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,20 +13,20 @@ use crate::proxy::{Network, Proxy};
 use crate::record::{Moment, Story, Stray};
 use crate::replica::{Orders, WORKERS, object};
 
-/// How often one looks at the record.
+/// Polling interval of the record.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// So many writes of one replica are enough to say that it leads and works.
-const WRITES: usize = 2 * WORKERS.get();
+/// Number of writes that show that a replica leads and works.
+const WRITES: usize = 2 * WORKERS;
 
-/// What a busy machine may add to a takeover: its threads may wait that long for a processor. It is no measure of speed, and
-/// only there so that a takeover that does not come by itself is told from one that came late.
+/// Tolerance of a takeover for a busy machine, whose threads wait for a processor. Not a measure of speed; it
+/// distinguishes a missing takeover from a late one.
 const ALLOWANCE: Duration = Duration::from_secs(4);
 
-/// What a process sent last has arrived this long after its end, or never does.
+/// Time after the end of a process by which its last request has arrived, or never will.
 const ARRIVAL: Duration = Duration::from_millis(300);
 
-/// The durations of an election.
+/// Durations of an election.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) lease: Duration,
@@ -35,14 +35,14 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Those of the rounds.
+    /// Durations of the rounds.
     pub(crate) const SHORT: Self = Self {
         lease: Duration::from_secs(2),
         renew: Duration::from_millis(1200),
         retry: Duration::from_millis(300),
     };
 
-    /// Those of a leader that waits for a server to come back.
+    /// Durations of a leader that waits for a restarted server.
     pub(crate) const LONG: Self = Self {
         lease: Duration::from_secs(90),
         renew: Duration::from_secs(80),
@@ -50,20 +50,20 @@ impl Patience {
     };
 }
 
-/// What happens to the one that leads.
+/// Fault of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// It is killed: nothing more comes from it.
+    /// It is killed.
     Kill,
-    /// It is asked to end, and gives the lease up.
+    /// It is asked to end, and releases the lease.
     Terminate,
-    /// It is frozen until another leads and works, and goes on then.
+    /// It is frozen until another replica leads and works; then it continues.
     Freeze,
-    /// Its network is dark until another leads and works.
+    /// Its packets are dropped until another replica leads and works.
     Dark,
-    /// Its connections are reset, and it gets no new ones, until another leads and works.
+    /// Its connections are reset, and new ones fail, until another replica leads and works.
     Reset,
-    /// Its network is dark for a while that may be shorter than the lease lasts, or not.
+    /// Its packets are dropped for a while, shorter or longer than the lease.
     Flicker,
 }
 
@@ -72,15 +72,15 @@ impl Fault {
         [Self::Kill, Self::Freeze, Self::Dark, Self::Terminate, Self::Reset, Self::Flicker];
 }
 
-/// What came of some rounds.
+/// Results of some rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) rounds: BTreeMap<Fault, usize>,
-    /// Writes that a frozen process sent when it went on.
+    /// Writes of a frozen process after it continued.
     pub(crate) strays: Vec<Stray>,
-    /// How often a lease was lost although nothing was done: the machine was too busy.
+    /// Number of leases lost without a fault: the machine was too busy.
     pub(crate) unprovoked: usize,
-    /// How often the leader outlasted a flicker.
+    /// Number of network interruptions that the leader survived.
     pub(crate) kept: usize,
     pub(crate) longest: Duration,
     pub(crate) writes: usize,
@@ -94,7 +94,7 @@ pub(crate) struct Pair<'a> {
     patience: Patience,
     replicas: Vec<Replica>,
     started: usize,
-    /// Since when those that were frozen go on, at the earliest.
+    /// Earliest time at which each frozen replica continues.
     thawed: BTreeMap<String, Moment>,
     outcome: Outcome,
 }
@@ -102,7 +102,7 @@ pub(crate) struct Pair<'a> {
 type Result<T> = std::result::Result<T, String>;
 
 impl<'a> Pair<'a> {
-    /// A pair in a namespace of its own, of which none has been started.
+    /// A pair in its own namespace. None is started yet.
     pub(crate) async fn new(
         plane: &'a Plane,
         rng: &Rng,
@@ -122,7 +122,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Does that to the leader, one after the other, and looks each time at what the server saw.
+    /// Applies the faults to the leader in sequence, and checks the server's record after each.
     pub(crate) async fn rounds(mut self, faults: impl IntoIterator<Item = Fault>) -> Result<Outcome> {
         self.begin().await?;
         for (number, fault) in faults.into_iter().enumerate() {
@@ -135,7 +135,7 @@ impl<'a> Pair<'a> {
         Ok(self.outcome)
     }
 
-    /// Starts both, and waits until one leads and works. Who that is.
+    /// Starts both, and waits until one leads and works. Returns the leader.
     pub(crate) async fn begin(&mut self) -> Result<String> {
         for _ in 0..2 {
             self.join(false).await?;
@@ -144,7 +144,7 @@ impl<'a> Pair<'a> {
         Ok(self.replicas[leader].identity().to_owned())
     }
 
-    /// Waits until one leads and writes again, after a server was away. Who that is, and what came of it.
+    /// Waits until one leads and writes again, after a server restart. Returns the leader and the result.
     pub(crate) async fn go_on(mut self) -> Result<(String, Outcome)> {
         let before = self.read(|story| story.writes.len());
         let deadline = self.plane.clock.now() + PATIENCE;
@@ -161,8 +161,8 @@ impl<'a> Pair<'a> {
         Ok((self.replicas[leader].identity().to_owned(), self.outcome))
     }
 
-    /// The leader freezes when all its workers were let through by the fence and none has sent, and goes on when another
-    /// leads.
+    /// Freezes the leader when all its workers have passed the fence and none has sent. It continues when another
+    /// replica leads.
     pub(crate) async fn freeze_in_between(mut self) -> Result<Outcome> {
         self.join(true).await?;
         let mut victim = self.replicas.remove(0);
@@ -172,13 +172,13 @@ impl<'a> Pair<'a> {
         self.thaw(&mut victim).await?;
         self.check()?;
         let late: BTreeSet<_> = self.outcome.strays.iter().map(|stray| &stray.object).collect();
-        if late.len() != WORKERS.get() {
+        if late.len() != WORKERS {
             return Err(format!("only {late:?} were written late\n{}", victim.log()));
         }
         Ok(self.outcome)
     }
 
-    /// Starts another replica, with a name that nobody had.
+    /// Starts another replica with an unused name.
     async fn join(&mut self, freezes: bool) -> Result<()> {
         let proxy =
             Proxy::start(&self.plane.clock, self.plane.address()).await.map_err(|error| error.to_string())?;
@@ -249,7 +249,7 @@ impl<'a> Pair<'a> {
         self.join(false).await
     }
 
-    /// Waits until one of the two leads and works, and the other has seen that there is a lease. Which one it is.
+    /// Waits until one of the two leads and works, and the other has seen the lease. Returns the leader.
     async fn steady(&mut self) -> Result<usize> {
         let deadline = self.plane.clock.now() + PATIENCE;
         loop {
@@ -271,7 +271,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Starts another one for each that lost the lease by itself.
+    /// Starts a replacement for each that lost the lease without a fault.
     async fn replace_lost(&mut self) -> Result<()> {
         let mut place = 0;
         while place < self.replicas.len() {
@@ -288,7 +288,7 @@ impl<'a> Pair<'a> {
         Ok(())
     }
 
-    /// Waits until another one leads, has written each object, and all of that in time.
+    /// Waits until another replica leads and has written each object, within the time limit.
     async fn takeover(&mut self, victim: &Replica) -> Result<()> {
         let deadline = self.plane.clock.now() + PATIENCE;
         let successor = loop {
@@ -310,8 +310,8 @@ impl<'a> Pair<'a> {
         let Patience { lease, retry, .. } = self.patience;
         let waited = self.read(|story| story.takeover(victim.identity(), &successor))?;
         self.outcome.longest = self.outcome.longest.max(waited);
-        // A candidate sees a renewal one try later, and waits for the length of the lease from then on; tries and the last
-        // wait have a jitter.
+        // A candidate sees a renewal one retry later, and waits for the lease duration from then on. Retries and the
+        // last wait have jitter.
         let limit = lease + retry.mul_f64(1.4) + ALLOWANCE;
         if waited > limit {
             return Err(self.with_logs(&format!("a takeover took {waited:?}, which is more than {limit:?}")));
@@ -319,10 +319,10 @@ impl<'a> Pair<'a> {
         Ok(())
     }
 
-    /// Whether each object was written last by that replica.
+    /// Whether that replica was the last to write each object.
     async fn is_done_by(&self, identity: &str) -> Result<bool> {
         let maps = self.plane.maps(&self.namespace);
-        for worker in 0..WORKERS.get() {
+        for worker in 0..WORKERS {
             let map = maps.get(&object(worker)).await.map_err(|error| error.to_string())?;
             let by = map.data.as_ref().and_then(|data| data.get("by"));
             if by.is_none_or(|by| by != identity) {
@@ -332,7 +332,7 @@ impl<'a> Pair<'a> {
         Ok(true)
     }
 
-    /// Lets a frozen replica go on, which has to find out that it does not lead any more.
+    /// Continues a frozen replica, which has to detect that it no longer leads.
     async fn thaw(&mut self, victim: &mut Replica) -> Result<()> {
         victim.stopped().await?;
         self.thawed.insert(victim.identity().to_owned(), self.plane.now());
@@ -342,7 +342,7 @@ impl<'a> Pair<'a> {
         victim.lost(status)
     }
 
-    /// Whether the leader still works after its network was mended. It may have to find out that it does not lead.
+    /// Whether the leader still works after its network was restored. It may have to detect that it no longer leads.
     async fn outlasts(&mut self, victim: &mut Replica) -> Result<bool> {
         let deadline = self.plane.clock.now() + PATIENCE;
         let before = self.read(|story| story.count(victim.identity()));
@@ -360,9 +360,9 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// What was expected, unless the replica lost the lease by itself in the same moment.
+    /// Checks an expectation, unless the replica lost the lease without a fault at the same moment.
     fn unless_lost(&mut self, victim: &Replica, expected: Result<()>) -> Result<()> {
-        if expected.is_err() && victim.log().contains("leader election lost") {
+        if expected.is_err() && victim.log().contains("leadership lost") {
             self.outcome.unprovoked += 1;
             return Ok(());
         }

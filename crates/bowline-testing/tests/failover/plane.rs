@@ -1,10 +1,10 @@
-//! The server that replicas fight over, and its record: embedded, or a real kube-apiserver with its audit log.
+//! The server of the replicas, and its record: embedded, or a real kube-apiserver with its audit log.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use bowline_apiserver::{ApiServer, ServeOptions, Serving};
+use bowline_apiserver::{ApiServer, ServeOptions, ServerHandle};
 use bowline_clock::{Clock, Instant, Rng};
 use bowline_runtime::transport::{self, TransportOptions};
 use bowline_testing::{Arm, Binaries, RealControlPlane};
@@ -19,13 +19,13 @@ use crate::audit::{self, AuditLog};
 use crate::record::{Moment, Record, Story};
 use crate::replica::{WORKERS, object};
 
-/// How long an embedded server is away when it restarts: longer than a short lease lasts.
+/// Downtime of an embedded server at a restart: longer than a short lease.
 const AWAY: Duration = Duration::from_secs(3);
 
-/// One at a time: a real server needs more of this machine than a test has to share.
+/// One at a time: a real server uses most of this machine.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// A server on a socket, for as long as this is there.
+/// A server on a socket, until it is dropped.
 pub(crate) struct Plane {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
@@ -38,13 +38,13 @@ pub(crate) struct Plane {
 }
 
 enum Server {
-    Embedded { _serving: Serving },
+    Embedded { _serving: ServerHandle },
     Real(Box<Mutex<RealControlPlane>>, AuditLog),
 }
 
 impl Plane {
-    /// On the arm that `BOWLINE_TEST_ARM` names. A real one is always started, for it is restarted and asked for its audit
-    /// log, from the programs in `KUBEBUILDER_ASSETS`.
+    /// On the arm of `BOWLINE_TEST_ARM`. A real server is always started from the programs in `KUBEBUILDER_ASSETS`,
+    /// since tests restart it and read its audit log.
     pub(crate) async fn start(rng: &Rng) -> Self {
         match Arm::from_env().expect("there is such an arm") {
             Arm::Embedded => Self::embedded(rng).await,
@@ -112,15 +112,17 @@ impl Plane {
         self.address
     }
 
-    /// On the clock of the record.
+    /// Current time on the record's clock.
     pub(crate) fn now(&self) -> Moment {
         match &self.arm {
-            Server::Embedded { .. } => self.clock.now().since(Instant::ZERO),
-            Server::Real(..) => self.clock.wall().duration_since(UNIX_EPOCH).expect("it is later than 1970"),
+            Server::Embedded { .. } => self.clock.now().duration_since(Instant::ZERO),
+            Server::Real(..) => {
+                self.clock.system_time().duration_since(UNIX_EPOCH).expect("it is later than 1970")
+            }
         }
     }
 
-    /// Looks at what happened in a namespace so far.
+    /// Calls a closure with the record of a namespace so far.
     pub(crate) fn read<T>(&self, namespace: &str, look: impl FnOnce(&Story) -> T) -> T {
         if let Server::Real(_, log) = &self.arm {
             let path = self.kubeconfig.with_file_name("audit.log");
@@ -129,7 +131,7 @@ impl Plane {
         self.record.read(namespace, look)
     }
 
-    /// The server crashes and comes back.
+    /// Crashes and restarts the server.
     pub(crate) async fn restart(&self) {
         match &self.arm {
             Server::Embedded { .. } => {
@@ -144,12 +146,12 @@ impl Plane {
         }
     }
 
-    /// A namespace with an object for each worker.
+    /// Creates a namespace with an object for each worker.
     pub(crate) async fn prepare(&self, namespace: &str) -> kube::Result<()> {
         let mut made = Namespace::default();
         made.metadata.name = Some(namespace.to_owned());
         Api::all(self.client.clone()).create(&PostParams::default(), &made).await?;
-        for worker in 0..WORKERS.get() {
+        for worker in 0..WORKERS {
             let mut map = ConfigMap::default();
             map.metadata.name = Some(object(worker));
             self.maps(namespace).create(&PostParams::default(), &map).await?;

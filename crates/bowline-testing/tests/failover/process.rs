@@ -1,4 +1,4 @@
-//! A replica as a process: started, stopped, killed, waited for, and never left behind.
+//! A replica as a process: start, stop, kill, wait, and cleanup.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -16,16 +16,16 @@ use crate::replica::{Orders, REPLICA};
 /// The test that becomes a replica.
 const TEST: &str = "the_process_of_a_replica";
 
-/// Kills a process when this one is gone, however it went: also one that is frozen, which cannot end by itself.
+/// Kills a process when this one ends, in any way: also a frozen one, which cannot end by itself.
 const WATCHDOG: &str = r#"read -r done || kill -KILL "$0""#;
 
-/// How often one looks whether something has happened that nobody reports.
+/// Polling interval for conditions that have no notification.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long anything may take that a process does by itself. Nothing takes as long unless it hangs.
+/// Limit far above the duration of anything that a process does by itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A process that runs a replica. Dropped, it is killed and waited for.
+/// A process that runs a replica. Drop kills it and waits for it.
 pub(crate) struct Replica {
     pub(crate) orders: Orders,
     pub(crate) proxy: Proxy,
@@ -36,7 +36,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts one that goes through a proxy.
+    /// Starts one that connects through a proxy.
     pub(crate) fn start(clock: &Clock, orders: Orders, proxy: Proxy, log: PathBuf) -> io::Result<Self> {
         let output = File::create(&log)?;
         let child = Command::new(std::env::current_exe()?)
@@ -64,7 +64,7 @@ impl Replica {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// How it ended, if it has.
+    /// Exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
@@ -102,18 +102,18 @@ impl Replica {
         stopped.map_err(|_| format!("{} does not stop\n{}", self.identity(), self.log()))
     }
 
-    /// That it ended because it lost the lease, and said so.
+    /// Asserts that it ended because it lost the lease, with a log line.
     pub(crate) fn lost(&self, status: ExitStatus) -> Result<(), String> {
         let log = self.log();
         if status.code() == Some(1)
-            && log.lines().any(|line| line.starts_with("error: ") && line.contains("leader election lost: "))
+            && log.lines().any(|line| line.starts_with("error: ") && line.contains("leadership lost: "))
         {
             return Ok(());
         }
         Err(format!("{} should have lost its lease, but ended with {status}\n{log}", self.identity()))
     }
 
-    /// That it ended well.
+    /// Asserts that it ended without an error.
     pub(crate) fn finished(&self, status: ExitStatus) -> Result<(), String> {
         if status.success() {
             return Ok(());
@@ -121,7 +121,7 @@ impl Replica {
         Err(format!("{} was asked to end, and ended with {status}\n{}", self.identity(), self.log()))
     }
 
-    /// That it was killed.
+    /// Asserts that it was killed.
     pub(crate) fn killed(&self, status: ExitStatus) -> Result<(), String> {
         if status.signal() == Some(9) {
             return Ok(());
@@ -129,7 +129,7 @@ impl Replica {
         Err(format!("{} was killed, and ended with {status}\n{}", self.identity(), self.log()))
     }
 
-    /// The last lines that it wrote.
+    /// The last lines of its output.
     pub(crate) fn log(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
@@ -140,7 +140,7 @@ impl Replica {
 
 impl Drop for Replica {
     fn drop(&mut self) {
-        // Each fails only if it has ended, and there is nobody to tell.
+        // Each fails only if the process has ended; there is nothing left to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(stdin) = &mut self.watchdog.stdin {

@@ -1,4 +1,4 @@
-//! The network between one replica and the server: it can be cut, and mended.
+//! The network between one replica and the server, which tests cut and restore.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,22 +9,23 @@ use tokio::io::{AsyncWriteExt as _, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// The server learns so much later that a client is gone: by then it has read what the client sent last, and done it. Else
-/// it would be a matter of luck what becomes of a request that nobody waits for.
+/// Delay before the server sees that a client is gone. Until then it has read and handled the client's last request, so
+/// that the outcome does not depend on luck.
 const LINGER: Duration = Duration::from_millis(50);
 
-/// How the network is.
+/// State of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// What is sent arrives.
+    /// All bytes arrive.
     Whole,
-    /// Nothing arrives, and nobody is told. What was sent meanwhile never does, and its connections are of no use later.
+    /// No byte arrives, and neither side sees an error. Bytes sent meanwhile are lost, and their connections stay
+    /// unusable.
     Dark,
-    /// Connections are reset, and none can be made.
+    /// Connections are reset, and new ones fail.
     Reset,
 }
 
-/// A way to a server through one port of this machine. Gone when it is dropped.
+/// A proxy to a server on one port of this machine. Closed on drop.
 pub(crate) struct Proxy {
     address: SocketAddr,
     network: watch::Sender<Network>,
@@ -56,7 +57,7 @@ impl Proxy {
     }
 }
 
-/// One connection, until its sides end it or the network does.
+/// Serves one connection until one side or the network ends it.
 async fn carry(
     mut client: TcpStream,
     server: SocketAddr,
@@ -72,15 +73,15 @@ async fn carry(
             () = exchange(&mut client, server, &clock) => return,
         }
     }
-    // Waits while nothing gets through and nobody is told. An error is the end of the proxy.
+    // Waits while bytes are silently dropped. An error is the end of the proxy.
     let _ = network.wait_for(|network| *network != Network::Dark).await;
-    // Closed with what nobody read in it, a socket is reset.
+    // Closing a socket with unread bytes resets it.
 }
 
-/// Carries bytes both ways.
+/// Copies bytes both ways.
 async fn exchange(client: &mut TcpStream, server: &mut TcpStream, clock: &Clock) {
     for stream in [&*client, &*server] {
-        // As the sockets themselves: what is sent is not held back to be joined with more.
+        // No Nagle delay, as on the sockets themselves.
         let _ = stream.set_nodelay(true);
     }
     let ((mut client, mut to_client), (mut server, mut to_server)) = (client.split(), server.split());

@@ -1,4 +1,4 @@
-//! What the server saw: who wrote what, from when to when, and who had the lease. And what must hold of it.
+//! The server's record of requests and lease holders, with times, and the invariants that it must satisfy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bowline_apiserver::{Call, Hook, HookFuture, Verb, Verdict};
+use bowline_apiserver::{Hook, HookFuture, RequestInfo, Verb, Verdict};
 use bowline_clock::{Clock, Instant, Rng};
 
-/// What the user agents of replicas begin with; their identity follows.
+/// Prefix of the replicas' user agents; their identity follows.
 pub(crate) const AGENT: &str = "failover/";
 
-/// The namespace in which it is looked at what becomes of requests that nobody waits for: none of them is slow.
+/// Namespace of the tests for abandoned requests: none of its requests is slow.
 pub(crate) const FROZEN: &str = "frozen";
 
-/// So much of the record is shown around what is wrong, on both sides.
+/// Number of lines shown before and after a violation.
 const AROUND: Duration = Duration::from_millis(700);
 
-/// A moment, on the clock that the record is kept by.
+/// A time, on the record's clock.
 pub(crate) type Moment = Duration;
 
-/// A request that writes.
+/// A write request.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) identity: String,
@@ -29,40 +29,40 @@ pub(crate) struct Write {
     /// The name of the object.
     pub(crate) object: String,
     pub(crate) start: Moment,
-    /// When it was done; none if it did nothing, or not yet.
+    /// Time of its commit; `None` if it changed nothing, or has not ended.
     pub(crate) end: Option<Moment>,
 }
 
-/// All that happened in one namespace, each in the order of its start.
+/// All events in one namespace, each list in the order of start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Story {
-    /// Through fenced clients.
+    /// Writes through fenced clients.
     pub(crate) writes: Vec<Write>,
-    /// Of the lease.
+    /// Writes of the lease.
     pub(crate) leases: Vec<Write>,
-    /// How often the lease was read, and by whom.
+    /// Number of reads of the lease, by replica.
     pub(crate) reads: BTreeMap<String, usize>,
 }
 
-/// A write by a process that was frozen between its last look at the fence and the moment at which it sent.
+/// A write by a process that was frozen between its last check of the fence and the moment at which it sent.
 pub(crate) type Stray = Write;
 
 impl Story {
-    /// Who wrote last, and how often since they began.
+    /// Last writer, and its number of writes since it began.
     pub(crate) fn writer(&self) -> Option<(&str, usize)> {
         let last = self.writes.iter().rev().find(|write| write.end.is_some())?;
         Some((&last.identity, self.count(&last.identity)))
     }
 
-    /// How many writes of somebody were done.
+    /// Number of committed writes of a replica.
     pub(crate) fn count(&self, identity: &str) -> usize {
         self.writes.iter().filter(|write| write.identity == identity && write.end.is_some()).count()
     }
 
-    /// How long nobody had the lease: from the last renewal of one leader until another had it.
+    /// Time without a leader: from the last renewal of one leader until another acquired the lease.
     ///
     /// # Errors
-    /// A sentence, when one of them never had it.
+    /// A message, when one of them never held it.
     pub(crate) fn takeover(&self, from: &str, to: &str) -> Result<Duration, String> {
         let by = |identity: &str| {
             let identity = identity.to_owned();
@@ -74,14 +74,14 @@ impl Story {
         Ok(taken.saturating_sub(renewed))
     }
 
-    /// That no two wrote in the same span of time, where the span of a replica is from the start of its first write to the
-    /// end of its last, and that nobody wrote before they had the lease.
+    /// Checks that no two replicas wrote in the same span of time, and that none wrote before it held the lease. A
+    /// replica's span is from the start of its first write to the end of its last.
     ///
-    /// `thawed` says since when those that were frozen go on, which is after another one led. What they sent since is set
-    /// aside and returned: one request for each object at most, for each worker has one object. Anything more is wrong.
+    /// `thawed` has the times at which frozen replicas continue, after another one led. Their writes since then are set
+    /// aside and returned: at most one per object, since each worker has one object. Any further one is an error.
     ///
     /// # Errors
-    /// What is wrong, with what happened around it.
+    /// A message with the violation and the events around it.
     pub(crate) fn check(&self, thawed: &BTreeMap<String, Moment>) -> Result<Vec<Stray>, String> {
         let is_stray =
             |write: &&Write| thawed.get(&write.identity).is_some_and(|thawed| *thawed <= write.start);
@@ -127,7 +127,7 @@ impl Story {
         if is_lease { &mut self.leases } else { &mut self.writes }
     }
 
-    /// A sentence, and the record around a moment.
+    /// A message, and the record around a moment.
     fn around(&self, moment: Moment, what: &str) -> String {
         let mut text = format!("{what}\n");
         let mut near: Vec<_> = self
@@ -147,11 +147,11 @@ impl Story {
     }
 }
 
-/// The record of a server, by namespace: an embedded one calls it, see [`Hook`]. A clone is the same one.
+/// The record of a server, by namespace, filled as a [`Hook`] of an embedded one. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Record {
     clock: Clock,
-    /// Requests take a random while, so that some are always under way.
+    /// Requests take a random time, so that some are always in progress.
     rng: Rng,
     stories: Arc<Mutex<BTreeMap<String, Story>>>,
     is_away: Arc<AtomicBool>,
@@ -166,7 +166,7 @@ pub(crate) struct Request<'a> {
     pub(crate) name: &'a str,
 }
 
-/// Where a write is in the record.
+/// Position of a write in the record.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     namespace: String,
@@ -180,7 +180,7 @@ impl Record {
         Self { clock: clock.clone(), rng: rng.fork(), stories, is_away }
     }
 
-    /// Looks at what happened in a namespace so far.
+    /// Calls a closure with the record of a namespace so far.
     pub(crate) fn read<T>(&self, namespace: &str, look: impl FnOnce(&Story) -> T) -> T {
         look(self.stories().entry(namespace.to_owned()).or_default())
     }
@@ -190,7 +190,7 @@ impl Record {
         self.is_away.store(is_away, Ordering::SeqCst);
     }
 
-    /// A request has come. Where it is, if it writes.
+    /// Adds a request. Returns its position, if it is a write.
     pub(crate) fn begin(&self, request: &Request<'_>, start: Moment) -> Option<Place> {
         let mut stories = self.stories();
         let story = stories.entry(request.namespace.to_owned()).or_default();
@@ -214,7 +214,7 @@ impl Record {
         None
     }
 
-    /// A write was done.
+    /// Marks a write as committed.
     pub(crate) fn end(&self, place: &Place, end: Moment) {
         let mut stories = self.stories();
         let story = stories.entry(place.namespace.clone()).or_default();
@@ -226,13 +226,13 @@ impl Record {
     }
 
     fn now(&self) -> Moment {
-        self.clock.now().since(Instant::ZERO)
+        self.clock.now().duration_since(Instant::ZERO)
     }
 }
 
 impl<'a> Request<'a> {
-    /// If it is a replica that calls.
-    fn of(call: &'a Call, verb: &'a str) -> Option<Self> {
+    /// The replica that sent a request, if one did.
+    fn of(call: &'a RequestInfo, verb: &'a str) -> Option<Self> {
         let identity = call.user_agent.strip_prefix(AGENT)?;
         let (namespace, name) = (call.namespace.as_deref()?, call.name.as_deref().unwrap_or_default());
         Some(Self { identity, verb, namespace, resource: &call.resource, name })
@@ -240,7 +240,7 @@ impl<'a> Request<'a> {
 }
 
 impl Hook for Record {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+    fn before_request<'a>(&'a self, call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         Box::pin(async move {
             if call.user_agent.starts_with(AGENT) && self.is_away.load(Ordering::SeqCst) {
                 return Verdict::Disconnect;
@@ -250,8 +250,8 @@ impl Hook for Record {
                 self.begin(&request, self.now());
             }
             if call.resource == "configmaps" && call.verb == Verb::Patch {
-                // Nobody's term may end while one of these is under way, which is likely when it ends. They end before
-                // another one can have taken a lease that was not given up.
+                // No term may end while one of these is in progress, which is likely at its end. They end before
+                // another replica can acquire a lease that was not released.
                 let is_slow = self.rng.range(0..25) == 0 && call.namespace.as_deref() != Some(FROZEN);
                 let millis = if is_slow { 200..600 } else { 0..8 };
                 self.clock.sleep(Duration::from_millis(self.rng.range(millis))).await;
@@ -260,12 +260,12 @@ impl Hook for Record {
         })
     }
 
-    fn committed<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
+    fn after_commit<'a>(&'a self, call: &'a RequestInfo) -> HookFuture<'a, Verdict> {
         let (end, verb) = (self.now(), verb(call));
         if let Some(request) = Request::of(call, &verb) {
             let mut stories = self.stories();
             let story = stories.entry(request.namespace.to_owned()).or_default();
-            // One object is written by one worker, which waits for the end of one request before the next.
+            // One worker writes one object, and waits for the end of one request before the next.
             let write = story.part(request.resource == "leases").iter_mut().rev().find(|write| {
                 write.identity == request.identity && write.object == request.name && write.end.is_none()
             });
@@ -277,8 +277,8 @@ impl Hook for Record {
     }
 }
 
-/// As an audit log has it.
-fn verb(call: &Call) -> String {
+/// The verb as the audit log names it.
+fn verb(call: &RequestInfo) -> String {
     format!("{:?}", call.verb).to_lowercase()
 }
 
@@ -323,7 +323,7 @@ mod tests {
         writes.push(write("a", "x", 73, 74));
         let wrong = story(writes).check(&thawed).unwrap_err();
         assert!(wrong.starts_with("a went on after it was frozen, and wrote x more than once\n"), "{wrong}");
-        // Before it went on, it is no excuse.
+        // A write before it continued does not count.
         let early = story(vec![write("a", "x", 10, 12), write("b", "x", 60, 61), write("a", "x", 65, 66)]);
         assert!(early.check(&thawed).is_err());
     }

@@ -1,16 +1,15 @@
-//! What each replica does, as a process of its own: this test program once more. It stands for election, and while it leads
-//! it writes as often as it can, through a client behind its fence.
+//! One replica, as a process: another run of this test program. It takes part in the election. While it leads, it
+//! writes as often as it can, through a client behind its fence.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bowline_cache::{CacheOptions, ObjectKey, Settings, object_key};
+use bowline_cache::{CacheOptions, ObjectKey, SelectionSettings, object_key};
 use bowline_clock::Clock;
-use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::transport::{self, Transport, TransportOptions};
 use bowline_runtime::{Action, Client, Context, Manager, Patch, Result, Signals};
 use http::HeaderValue;
@@ -26,28 +25,28 @@ use tracing_subscriber::prelude::*;
 use crate::freeze;
 use crate::record::AGENT;
 
-/// Tells the process which replica it is.
+/// Environment variable with the replica's configuration.
 pub(crate) const REPLICA: &str = "BOWLINE_FAILOVER_REPLICA";
 
-/// The name of every lease here.
+/// Name of every lease here.
 pub(crate) const LEASE: &str = "operator";
 
-/// How many write at once.
-pub(crate) const WORKERS: NonZeroUsize = NonZeroUsize::new(3).expect("it is 3");
+/// Number of concurrent writers.
+pub(crate) const WORKERS: usize = 3;
 
-/// So long does a worker rest between two writes.
+/// Pause of a worker between two writes.
 const REST: Duration = Duration::from_millis(2);
 
-/// So long is it tried to write on when the replica does not lead any more.
+/// Time during which it tries to write on after it lost leadership.
 const AFTERLIFE: Duration = Duration::from_millis(400);
 
-/// What a replica is told.
+/// Configuration of a replica.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Orders {
     pub(crate) identity: String,
     pub(crate) namespace: String,
     pub(crate) kubeconfig: PathBuf,
-    /// Where the server is, seen from there.
+    /// URL of the server, as this replica sees it.
     pub(crate) server: String,
     pub(crate) lease: Duration,
     pub(crate) renew: Duration,
@@ -61,10 +60,10 @@ pub(crate) fn object(worker: usize) -> String {
     format!("task-{worker}")
 }
 
-/// Runs a replica until it is asked to end or has lost the lease, which is an error.
+/// Runs a replica until it is stopped or has lost the lease, which is an error.
 pub(crate) fn run(orders: &Orders) -> ExitCode {
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
-    let freezes = orders.freezes.then(|| freeze::between_fence_and_socket(WORKERS.get()));
+    let freezes = orders.freezes.then(|| freeze::between_fence_and_socket(WORKERS));
     tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO)).with(freezes).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let lead = async { if orders.freezes { orders.freeze().await } else { orders.manage().await } };
@@ -78,11 +77,11 @@ pub(crate) fn run(orders: &Orders) -> ExitCode {
 }
 
 impl Orders {
-    /// An operator as others write them: a manager with a controller.
+    /// A usual operator: a manager with a controller.
     async fn manage(&self) -> Result<()> {
         let clock = Clock::real();
         let scope = clock.scope("replica");
-        let namespaces = [(self.namespace.clone(), Settings::new())];
+        let namespaces = [(self.namespace.clone(), SelectionSettings::new())];
         let manager = Manager::builder(&scope.spawner(), self.config().await?)
             .cluster(|cluster| cluster.cache(CacheOptions::new().namespaces(namespaces)))
             .leader_election(self.election())
@@ -91,7 +90,7 @@ impl Orders {
         let (identity, fenced) = (self.identity.clone(), Arc::new(OnceLock::new()));
         let theirs = fenced.clone();
         let controller = manager.controller::<ConfigMap>().concurrency(WORKERS);
-        controller.run(move |ctx: Context, map: Arc<ConfigMap>| {
+        controller.register(move |ctx: Context, map: Arc<ConfigMap>| {
             let (identity, fenced) = (identity.clone(), theirs.clone());
             async move {
                 fenced.get_or_init(|| ctx.client().clone());
@@ -100,14 +99,14 @@ impl Orders {
                 Ok::<_, bowline_runtime::Error>(Action::requeue_after(REST))
             }
         })?;
-        let ended = manager.start().await;
+        let ended = manager.run().await;
         if let Some(client) = fenced.get() {
             self.live_on(&clock, client).await?;
         }
         Ok(ended?)
     }
 
-    /// Not all programs end at once, and something in them may go on. Nothing of it may reach the server.
+    /// Not all programs end at once, so parts of it may go on. None of their requests may reach the server.
     async fn live_on(&self, clock: &Clock, client: &Client) -> Result<()> {
         let end = clock.now() + AFTERLIFE;
         for count in 0.. {
@@ -123,18 +122,18 @@ impl Orders {
         Ok(())
     }
 
-    /// Leads and writes without a manager, because every worker is to have a thread of its own: each blocks it when it
-    /// freezes, and nothing else must wait for that thread.
+    /// Leads and writes without a manager, because every worker needs its own thread: each blocks its thread when it
+    /// freezes, and nothing else may depend on that thread.
     async fn freeze(&self) -> Result<()> {
         let clock = Clock::real();
         let (config, options) = (self.config().await?, TransportOptions::new(&clock));
         let elector = self.election().build(transport::client(&config, &options)?, &clock)?;
         let leadership = elector.acquire().await;
         let workers = clock.scope("workers");
-        for worker in 0..WORKERS.get() {
+        for worker in 0..WORKERS {
             let (config, options) = (config.clone(), options.clone());
             let (fence, orders, stop) = (elector.fence().clone(), self.clone(), workers.cancellation());
-            workers.blocking("worker", move || {
+            workers.spawn_blocking("worker", move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
                 runtime.block_on(async {
                     let clock = Clock::real();
@@ -151,20 +150,20 @@ impl Orders {
                 })
             });
         }
-        let lost = leadership.hold().await;
+        let lost = leadership.renew_until_lost().await;
         clock.sleep(AFTERLIFE).await;
         Err(lost.into())
     }
 
-    fn election(&self) -> LeaderElection {
-        LeaderElection::new(&self.namespace, LEASE)
+    fn election(&self) -> LeaderElectionConfig {
+        LeaderElectionConfig::new(&self.namespace, LEASE)
             .identity(&self.identity)
             .lease_duration(self.lease)
             .renew_deadline(self.renew)
             .retry_period(self.retry)
     }
 
-    /// Through the proxy, and with its identity on every request.
+    /// A client through the proxy, with its identity on every request.
     async fn config(&self) -> Result<Config> {
         let mut config = transport::config(Some(&self.kubeconfig)).await?;
         config.cluster_url = self.server.parse()?;
@@ -179,7 +178,7 @@ async fn write(client: &Client, key: &ObjectKey, identity: &str, count: u64) -> 
     Ok(())
 }
 
-/// What is written.
+/// The written data.
 fn data(identity: &str, count: u64) -> Value {
     json!({"data": {"by": identity, "count": count.to_string()}})
 }

@@ -1,4 +1,4 @@
-//! Planes whose process is killed, so that it can clean up nothing itself. The process is this test program once more.
+//! Planes whose process is killed, so that it cannot clean up. The process is another run of this test program.
 #![cfg(target_os = "linux")]
 
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use bowline_testing::{Binaries, RealControlPlane};
 
 use crate::stand_in::{LIMIT, StandIns};
 
-/// Tells the second process where its programs are.
+/// Environment variable with the program directory of the second process.
 const PROGRAMS: &str = "BOWLINE_TESTING_STAND_INS";
 
 #[tokio::test]
@@ -42,11 +42,11 @@ async fn a_plane_ends_with_its_process_even_if_that_is_killed() {
 async fn the_process_that_is_killed() {
     let Some(programs) = std::env::var_os(PROGRAMS).map(std::path::PathBuf::from) else { return };
     let builder = RealControlPlane::builder(Clock::real(), Binaries::in_directory(&programs));
-    // It waits for an API server that nobody answers for.
+    // It waits for an API server without a stand-in.
     let _ = builder.directory(programs.join("plane")).ready_limit(LIMIT).start().await;
 }
 
-/// Not gone, and not what is left of a process that nobody has waited for.
+/// Whether a process runs and is not a zombie.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Start and stop of a control plane.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ async fn started(stand_ins: &StandIns) -> RealControlPlane {
 #[tokio::test]
 async fn stop_ends_exactly_the_processes_of_the_plane() {
     let stand_ins = StandIns::new("stays", "stays");
-    // Were it left behind by a failure, it would hold the output of the tests open.
+    // Without this, a failed test would leave it behind with the tests' output open.
     let mut bystander =
         Command::new("sleep").arg("600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let plane = started(&stand_ins).await;
@@ -43,14 +43,14 @@ async fn an_api_server_that_is_restarted_is_another_process_and_etcd_goes_on() {
     assert_eq!((after[0], after[1].0), (before[0], "kube-apiserver"));
     assert_ne!(old, new);
     assert_eq!((runs(old), runs(new)), (false, true));
-    // Both are told the same.
+    // Both get the same flags.
     let flag = format!("--audit-log-path={}", plane.audit_log().display());
-    let told = async {
+    let same_flags = async {
         while stand_ins.log("kube-apiserver").iter().filter(|line| **line == flag).count() < 2 {
             stand_ins.clock.sleep(Duration::from_millis(5)).await;
         }
     };
-    stand_ins.clock.timeout(LIMIT, told).await.expect("the second has the flags of the first");
+    stand_ins.clock.timeout(LIMIT, same_flags).await.expect("the second has the flags of the first");
     assert_eq!(std::fs::read_to_string(plane.directory().join("audit-policy")).unwrap(), policy);
     plane.stop().await.unwrap();
     assert!(!runs(new));
@@ -96,7 +96,7 @@ async fn a_process_that_ends_early_is_reported_with_its_log_and_the_others_end()
 #[tokio::test]
 async fn a_plane_that_is_not_ready_in_time_is_given_up_with_the_reason() {
     let stand_ins = StandIns::new("stays", "stays");
-    // Nobody listens on its port.
+    // Its port is closed.
     let start = stand_ins.builder().ready_limit(Duration::from_millis(1)).start();
     let error = stand_ins.clock.timeout(LIMIT, start).await.expect("it is given up").unwrap_err();
     let StartError::NotReady { program, path, said, .. } = &error else { panic!("{error}") };
@@ -138,7 +138,7 @@ async fn a_program_that_is_not_there_is_named() {
 #[tokio::test]
 async fn a_port_that_somebody_took_meanwhile_is_chosen_anew() {
     let stand_ins = StandIns::new("finds-its-port-taken-once", "stays");
-    // The first API server may have said its port before it was killed. The logs are removed before the second start.
+    // The first API server may have logged its port before it was killed. The logs are removed before the second start.
     let serve = async {
         while !stand_ins.log("etcd").is_empty() || !stand_ins.plane().join("tried-before").exists() {
             stand_ins.clock.sleep(Duration::from_millis(5)).await;

@@ -18,21 +18,21 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Far longer than anything here takes.
+/// Limit far above the duration of every step here.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Programs, and a directory for the plane that is made of them.
+/// Stand-in programs, and a directory for their plane.
 pub(crate) struct StandIns {
     directory: TempDir,
     pub(crate) clock: Clock,
     scope: Scope,
-    /// What the API server was asked.
+    /// Requests that the API server received.
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl StandIns {
-    /// Each program is one of the scripts in `stand-ins`. They are links: a script that this process had just written
-    /// could be "busy" when it is run.
+    /// Each program is a link to one of the scripts in `stand-ins`: executing a script that this process has just
+    /// written can fail with "text file busy".
     pub(crate) fn new(etcd: &str, kube_apiserver: &str) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let programs = [
@@ -53,12 +53,12 @@ impl StandIns {
         RealControlPlane::builder(self.clock.clone(), binaries).directory(self.plane()).ready_limit(LIMIT)
     }
 
-    /// The directory of the programs, which holds the plane's.
+    /// The directory of the programs, which contains the plane's.
     pub(crate) fn programs(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Starts a plane and answers for its API server. An error ends the wait for that.
+    /// Starts a plane and answers for its API server. Returns early on an error.
     pub(crate) async fn start(
         &self,
         builder: RealControlPlaneBuilder,
@@ -81,7 +81,7 @@ impl StandIns {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// What follows `prefix` in a program's log, when it is there.
+    /// The text after `prefix` in a program's log, once it is there.
     pub(crate) async fn logged(&self, program: &str, prefix: &str) -> String {
         let found = async {
             loop {
@@ -94,7 +94,7 @@ impl StandIns {
         self.clock.timeout(LIMIT, found).await.expect("the stand-in writes its log")
     }
 
-    /// Answers for the API server with `status`, once its stand-in has said on which port.
+    /// Answers for the API server with `status`, once its stand-in has logged its port.
     pub(crate) async fn serve(&self, status: &'static str) {
         let port: u16 =
             self.logged(Binaries::KUBE_APISERVER, "--secure-port=").await.parse().expect("a port");
@@ -125,7 +125,7 @@ impl StandIns {
     }
 }
 
-/// Whether there is such a process.
+/// Whether a process exists.
 pub(crate) fn runs(pid: u32) -> bool {
     Pid::from_raw(i32::try_from(pid).expect("a process id")).is_some_and(|pid| test_kill_process(pid).is_ok())
 }
