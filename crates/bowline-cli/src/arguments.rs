@@ -1,5 +1,4 @@
-//! The arguments as they are typed, and the help about them. Owns no behaviour: what is done with an argument stands
-//! in the file of its verb.
+//! The arguments of all commands, and their help. Owns no behavior: each command has a file of its own.
 
 use std::path::PathBuf;
 
@@ -11,18 +10,18 @@ use clap_complete::Shell;
 #[command(name = "bowline", bin_name = "bowline", version, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    pub(crate) verb: Verb,
+    pub(crate) verb: Command,
 }
 
 impl Arguments {
-    /// The definition that the arguments are parsed by, for those who describe it in another language.
+    /// The definition of the command line, for completion scripts.
     pub(crate) fn definition() -> clap::Command {
         Self::command()
     }
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Verb {
+pub(crate) enum Command {
     Demo(Demo),
     Plane(Plane),
     Version(Version),
@@ -33,27 +32,27 @@ pub(crate) enum Verb {
 #[derive(Debug, Args)]
 #[command(after_long_help = DEMO)]
 pub(crate) struct Demo {
-    /// How long a step may take until the demo has failed
+    /// Time limit of a step, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) timeout: u64,
 }
 
 const DEMO: &str = "\
-What is shown:
+Steps:
   The operator of examples/sample-controller gives each Foo the Deployment that it names. A Foo is
-  created, scaled and deleted; each step tells the reconcile that did it, and why it ran.
+  created, scaled and deleted; each step prints the reconcile and what triggered it.
 
-  Nothing is listened on, and nothing is left. A step that fails is exit code 1.";
+  Opens no port and leaves no files. A step that fails is exit code 1.";
 
 /// Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
 #[derive(Debug, Args)]
 #[command(after_long_help = PLANE)]
 pub(crate) struct Plane {
-    /// The port of 127.0.0.1 to listen on; 0 is any that is free
+    /// Port of 127.0.0.1; 0 is any free port
     #[arg(long, short, value_name = "PORT", default_value_t = 0)]
     pub(crate) port: u16,
 
-    /// Where to write the kubeconfig
+    /// Kubeconfig to add a context to, until the server stops
     #[arg(long, value_name = "PATH", long_help = KUBECONFIG)]
     pub(crate) kubeconfig: Option<PathBuf>,
 
@@ -63,26 +62,30 @@ pub(crate) struct Plane {
 }
 
 const KUBECONFIG: &str = "\
-Where to write the kubeconfig
+Kubeconfig to add a context to, until the server stops
 
-Without it: a file in $XDG_RUNTIME_DIR, or else in the directory of temporary files, that is removed at the end.";
+The context, its cluster and its user are named bowline-PORT. They are removed at the end, and so is a file that was \
+created for them. The rest of the file and its current context stay. As with 'kubectl config', comments are lost.
+
+Without this option: a file in a directory of its own, in $XDG_RUNTIME_DIR or else in the directory of temporary files. \
+It is removed at the end.";
 
 const PLANE: &str = "\
-What it is:
+About the server:
   The API of Kubernetes 1.36: built-in kinds and custom resources. There are no controllers, no
   scheduler and no nodes: a Deployment gets no pods. Everything is gone when it stops.
 
-  Whoever can read the kubeconfig may do everything; it can be read by its owner only.";
+  The kubeconfig has the rights of an administrator; only its owner can read it.";
 
 /// Print the version of this tool
 #[derive(Debug, Args)]
 pub(crate) struct Version {
-    /// How to print it
+    /// Format of the output
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = Output::Text)]
     pub(crate) output: Output,
 }
 
-/// The form of what a verb prints.
+/// The form of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// One line to be read by people
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_installation_of_every_shell_is_told() {
+    fn the_help_has_the_installation_for_every_shell() {
         for shell in Shell::value_variants() {
             assert!(INSTALLATION.contains(&format!("bowline completion {shell}")), "{shell}");
         }

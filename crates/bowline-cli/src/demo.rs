@@ -1,4 +1,4 @@
-//! `bowline demo`: sample-controller at work, step by step, with the reconcile that did each thing and why it ran.
+//! `bowline demo`: sample-controller step by step, with the reconcile of each step and its triggers.
 
 mod stage;
 
@@ -14,7 +14,7 @@ use sample_controller::{Foo, FooSpec, operator};
 use serde_json::json;
 
 use crate::arguments::Demo;
-use stage::Stage;
+use stage::DemoOutput;
 
 /// The Foo of the demo, and its Deployment.
 const NAME: &str = "example";
@@ -29,7 +29,7 @@ enum DemoError {
     #[error(transparent)]
     Definition(#[from] InstallError),
     #[error(transparent)]
-    Operator(#[from] RunError),
+    Operator(Box<RunError>),
     #[error(transparent)]
     Request(#[from] ClientError),
     #[error(transparent)]
@@ -44,7 +44,13 @@ enum DemoError {
     Finish(#[from] FinishError),
 }
 
-/// Plays it to its end. A reader that has seen enough and closed the pipe is a success.
+impl From<RunError> for DemoError {
+    fn from(error: RunError) -> Self {
+        Self::Operator(Box::new(error))
+    }
+}
+
+/// Plays the demo. A closed pipe, as after `head`, is a success.
 pub(crate) fn run(arguments: &Demo) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let played = match runtime {
@@ -55,7 +61,7 @@ pub(crate) fn run(arguments: &Demo) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(DemoError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            // Where the standard error is closed, the exit code is all that is left to say.
+            // If the standard error is closed, the exit code alone reports the failure.
             let _ = writeln!(io::stderr(), "error: the demo failed: {error}");
             ExitCode::FAILURE
         }
@@ -63,31 +69,33 @@ pub(crate) fn run(arguments: &Demo) -> ExitCode {
 }
 
 async fn play(timeout: Duration) -> Result<(), DemoError> {
-    Stage::title("An operator and a Kubernetes API server in one process. No cluster, nothing to install.")?;
-    Stage::step(1, "Start an API server, define the kind Foo, run sample-controller")?;
+    DemoOutput::title(
+        "An operator and a Kubernetes API server in one process. No cluster, nothing to install.",
+    )?;
+    DemoOutput::step(1, "Start an API server, define the kind Foo, run sample-controller")?;
     let start = Clock::real().now();
     let env = TestEnv::builder().namespace("demo").timeout(timeout).start().await?;
-    env.install::<Foo>().await?.run(operator).await?;
-    Stage::done(&format!("ready after {:.0?}", env.clock().now().since(start)))?;
+    env.install::<Foo>().await?.start(operator).await?;
+    DemoOutput::done(&format!("ready after {:.0?}", env.clock().now().duration_since(start)))?;
 
-    let mut stage = Stage::new(&env, timeout);
+    let mut stage = DemoOutput::new(&env, timeout);
     create(&env, &mut stage).await?;
     scale(&env, &mut stage).await?;
     heal(&env, &mut stage).await?;
     delete(&env, &mut stage).await?;
 
-    Stage::title(
+    DemoOutput::title(
         "Not there yet: nothing makes the Deployment available (the Foo's status said 0 to the end), and nothing collects\n\
          it now that its owner is gone. In Kubernetes, other controllers do that.",
     )?;
-    Stage::title(
+    DemoOutput::title(
         "The whole operator: examples/sample-controller/src/lib.rs\n\
          To try it yourself:  cargo run -p sample-controller",
     )?;
     Ok(env.finish().await?)
 }
 
-async fn create(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
+async fn create(env: &TestEnv, stage: &mut DemoOutput<'_>) -> Result<(), DemoError> {
     stage.begin(2, "Create a Foo that asks for a Deployment with 1 replica").await?;
     let spec = FooSpec { deployment_name: NAME.to_owned(), replicas: Some(1) };
     env.client().create(&Foo::new(NAME, spec)).await?;
@@ -97,19 +105,19 @@ async fn create(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
     if replicas(&deployment) != Some(1) || owners.iter().all(|owner| owner.name != NAME) {
         return Err(DemoError::Untrue("the Deployment is not what the Foo asked for"));
     }
-    Stage::done("its Deployment is there: 1 replica, owned by the Foo")
+    DemoOutput::done("its Deployment is there: 1 replica, owned by the Foo")
 }
 
-async fn scale(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
+async fn scale(env: &TestEnv, stage: &mut DemoOutput<'_>) -> Result<(), DemoError> {
     stage.begin(3, "Scale the Foo to 3 replicas").await?;
     let patch = Patch::merge(&json!({"spec": {"replicas": 3}}))?;
     env.client().patch::<Foo>(&key(env), &patch).await?;
     stage.reconciled("Foo updated").await?;
     env.wait_for::<Deployment>(NAME, |deployment| replicas(deployment) == Some(3)).await?;
-    Stage::done("its Deployment has 3 replicas")
+    DemoOutput::done("its Deployment has 3 replicas")
 }
 
-async fn heal(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
+async fn heal(env: &TestEnv, stage: &mut DemoOutput<'_>) -> Result<(), DemoError> {
     stage.begin(4, "Delete the Deployment behind the operator's back").await?;
     let first = env.client().get::<Deployment>(&key(env)).await?;
     env.client().delete_object(&first).await?;
@@ -117,10 +125,10 @@ async fn heal(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
     let is_new = |deployment: &Deployment| deployment.metadata.uid != first.metadata.uid;
     env.wait_for::<Deployment>(NAME, |deployment| is_new(deployment) && replicas(deployment) == Some(3))
         .await?;
-    Stage::done("a new one is there: 3 replicas")
+    DemoOutput::done("a new one is there: 3 replicas")
 }
 
-async fn delete(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
+async fn delete(env: &TestEnv, stage: &mut DemoOutput<'_>) -> Result<(), DemoError> {
     stage.begin(5, "Delete the Foo").await?;
     let foo = env.client().get::<Foo>(&key(env)).await?;
     if foo.status.as_ref().is_none_or(|status| status.available_replicas != 0) {
@@ -130,9 +138,9 @@ async fn delete(env: &TestEnv, stage: &mut Stage<'_>) -> Result<(), DemoError> {
     stage.reconciled("Foo deleted").await?;
     env.wait_until_gone::<Foo>(NAME).await?;
     if env.client().find::<Deployment>(&key(env)).await?.is_none() {
-        return Err(DemoError::Untrue("somebody has collected the Deployment"));
+        return Err(DemoError::Untrue("the Deployment was deleted"));
     }
-    Stage::done("the Foo is gone, and there is nothing left for the operator to do")
+    DemoOutput::done("the Foo is gone, and there is nothing left for the operator to do")
 }
 
 fn key(env: &TestEnv) -> ObjectKey {

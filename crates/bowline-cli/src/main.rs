@@ -11,14 +11,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::arguments::{Arguments, Verb};
+use crate::arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
     let text = match Arguments::parse().verb {
-        Verb::Demo(demo) => return demo::run(&demo),
-        Verb::Plane(plane) => return plane::run(&plane),
-        Verb::Version(version) => version::text(version.output),
-        Verb::Completion(completion) => completion::script(completion.shell),
+        Command::Demo(demo) => return demo::run(&demo),
+        Command::Plane(plane) => return plane::run(&plane),
+        Command::Version(version) => version::text(version.output),
+        Command::Completion(completion) => completion::script(completion.shell),
     };
     output::print(&text)
 }

@@ -1,27 +1,30 @@
 //! `bowline plane`: a server on a port of the loopback interface, from its start to its end.
 
+mod kubeconfig;
+
 use std::fmt;
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bowline::runtime::Signals;
-use bowline_apiserver::{ApiServer, BuildError, ServeError, ServeOptions};
+use bowline_apiserver::{ApiServer, BuildError, ServeError, ServeOptions, ServerHandle, TemporaryKubeconfig};
 use tokio::net::TcpListener;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use self::kubeconfig::{KubeconfigError, MergedKubeconfig};
 use crate::arguments::Plane;
 use crate::output;
 
-/// How long requests that are being answered may take when the server is stopped.
+/// Time limit for requests in flight when the server stops.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no server, or why it could not go on.
+/// Why the server did not start, or ended.
 #[derive(Debug, thiserror::Error)]
 enum PlaneError {
     #[error("cannot start: {0}")]
@@ -32,21 +35,25 @@ enum PlaneError {
     Build(#[from] BuildError),
     #[error(transparent)]
     Serve(#[from] ServeError),
-    #[error("cannot write the kubeconfig to {}: {error}", path.display())]
-    Kubeconfig { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Kubeconfig(#[from] KubeconfigError),
+    #[error("cannot write a temporary kubeconfig: {0}")]
+    TemporaryKubeconfig(#[source] io::Error),
 }
 
 impl PlaneError {
-    /// What somebody can do about it.
+    /// Advice for the user.
     fn tip(&self) -> Option<&'static str> {
         match self {
             Self::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse => {
-                Some("choose another port with '--port', or leave it away to get one that is free")
+                Some("choose another port with '--port', or omit it to get a free one")
             }
             Self::Listen { error, .. } if error.kind() == io::ErrorKind::PermissionDenied => {
-                Some("choose a port above 1023 with '--port', or leave it away to get one that is free")
+                Some("choose a port above 1023 with '--port', or omit it to get a free one")
             }
-            Self::Kubeconfig { .. } => Some("choose another file with '--kubeconfig'"),
+            Self::Kubeconfig(KubeconfigError::Locked { .. }) => None,
+            Self::Kubeconfig(_) => Some("choose another file with '--kubeconfig'"),
+            Self::TemporaryKubeconfig(_) => Some("choose a file with '--kubeconfig'"),
             _ => None,
         }
     }
@@ -60,75 +67,107 @@ pub(crate) fn run(arguments: &Plane) -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let tip = error.tip().map_or_else(String::new, |tip| format!("\n  tip: {tip}\n"));
-            // Where the standard error is closed, the exit code is all that is left to say.
+            // If the standard error is closed, the exit code alone reports the failure.
             let _ = write!(io::stderr(), "error: {error}\n{tip}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Of all that could be told, only what the server itself says: what went wrong, always, and each request when asked.
+/// Prints log lines of the server alone: warnings always, requests with `--verbose`.
 fn print_events(level: LevelFilter) {
-    let told = Targets::new().with_target("bowline_apiserver", level);
+    let targets = Targets::new().with_target("bowline_apiserver", level);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
-    tracing_subscriber::registry().with(lines.with_filter(told)).init();
+    tracing_subscriber::registry().with(lines.with_filter(targets)).init();
 }
 
 async fn serve(arguments: &Plane) -> Result<ExitCode, PlaneError> {
-    // Before anything can be seen of the server, so that no signal comes too early.
+    // Before anything of the server is visible, so that no signal is missed.
     let mut signals = Signals::listen().map_err(PlaneError::Runtime)?;
     let server = ApiServer::builder().build()?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
     let listener = TcpListener::bind(address).await.map_err(|error| PlaneError::Listen { address, error })?;
     let serving = server.serve(listener, ServeOptions::default())?;
-    let path = match &arguments.kubeconfig {
-        Some(path) => path.clone(),
-        None => default_kubeconfig(serving.address().port()),
-    };
-    let kubeconfig = serving.kubeconfig();
-    kubeconfig.write(&path).map_err(|error| PlaneError::Kubeconfig { path: path.clone(), error })?;
-    let greeting = Greeting { server: kubeconfig.server(), kubeconfig: &path };
+    let file = KubeconfigFile::write(arguments.kubeconfig.as_deref(), &serving).await?;
+    let server = serving.kubeconfig().server();
+    let greeting = Greeting { server, kubeconfig: file.path(), context: file.context() };
     let mut code = output::print(greeting.to_string().as_bytes());
     if code == ExitCode::SUCCESS {
         signals.wait().await;
-        if !serving.shutdown(PATIENCE).await {
+        if !serving.stop(PATIENCE).await {
             let _ = writeln!(io::stderr(), "warning: requests were cut off after {PATIENCE:?}");
         }
         code = output::print(b"Stopped.\n");
     }
-    if arguments.kubeconfig.is_none() {
-        // It is of no use to anybody now; somebody else may have removed it already.
-        let _ = std::fs::remove_file(&path);
+    if let Err(error) = file.remove().await {
+        let _ = writeln!(io::stderr(), "warning: the entries of this server stay in the kubeconfig: {error}");
     }
     Ok(code)
 }
 
-/// A file that only this user should see, and that no other server of theirs has.
-fn default_kubeconfig(port: u16) -> PathBuf {
-    let directory = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let directory = directory.filter(|directory| directory.is_absolute() && directory.is_dir());
-    directory.unwrap_or_else(std::env::temp_dir).join(format!("bowline-{port}.kubeconfig"))
+/// The kubeconfig of the server, until it stops.
+enum KubeconfigFile<'a> {
+    /// Entries in a file of the user.
+    Merged(&'a Path, MergedKubeconfig),
+    Temporary(TemporaryKubeconfig),
 }
 
-/// What is said when the server is there.
+impl<'a> KubeconfigFile<'a> {
+    async fn write(path: Option<&'a Path>, serving: &ServerHandle) -> Result<Self, PlaneError> {
+        let kubeconfig = serving.kubeconfig();
+        let Some(path) = path else {
+            let temporary = kubeconfig.write_temporary("bowline").map_err(PlaneError::TemporaryKubeconfig)?;
+            return Ok(Self::Temporary(temporary));
+        };
+        let name = format!("bowline-{}", serving.address().port());
+        Ok(Self::Merged(path, MergedKubeconfig::write(path, name, kubeconfig).await?))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Merged(path, _) => path,
+            Self::Temporary(temporary) => temporary.path(),
+        }
+    }
+
+    /// The context to name to kubectl, if it is not the current one.
+    fn context(&self) -> Option<&str> {
+        match self {
+            Self::Merged(_, merged) if !merged.is_current() => Some(merged.context()),
+            _ => None,
+        }
+    }
+
+    async fn remove(self) -> Result<(), KubeconfigError> {
+        match self {
+            Self::Merged(_, merged) => merged.remove().await,
+            Self::Temporary(_) => Ok(()),
+        }
+    }
+}
+
+/// The text for a user when the server listens.
 struct Greeting<'a> {
     server: &'a str,
     kubeconfig: &'a Path,
+    context: Option<&'a str>,
 }
 
 impl fmt::Display for Greeting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { server, kubeconfig } = self;
+        let Self { server, kubeconfig, context } = self;
         let kubeconfig = kubeconfig.display();
+        let kubectl =
+            context.map_or_else(|| "kubectl".to_owned(), |context| format!("kubectl --context {context}"));
         writeln!(
             f,
             r#"A Kubernetes API server listens on {server}. It keeps everything in memory; Ctrl-C stops it.
 
 Try, in another terminal:
   export KUBECONFIG={kubeconfig}
-  kubectl get namespaces
-  echo '{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"hello"}}}}' | kubectl create --validate=false -f -
-  kubectl get configmaps --watch"#
+  {kubectl} get namespaces
+  echo '{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"hello"}}}}' | {kubectl} create --validate=false -f -
+  {kubectl} get configmaps --watch"#
         )
     }
 }

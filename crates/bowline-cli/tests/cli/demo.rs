@@ -1,6 +1,6 @@
 //! `bowline demo`.
 
-use super::{bowline, run, text, told};
+use super::{bowline, result_of, run, text};
 
 #[test]
 fn it_shows_each_step_with_the_reconcile_that_did_it_and_why() {
@@ -40,8 +40,8 @@ fn it_shows_each_step_with_the_reconcile_that_did_it_and_why() {
 fn a_step_that_fails_is_an_error_with_exit_code_1() {
     let output = run(&["demo", "--timeout", "0"]);
     assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
-    assert!(told.starts_with("error: the demo failed: "), "{told}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.starts_with("error: the demo failed: "), "{stderr}");
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn a_closed_pipe_is_a_success() {
 }
 
 #[test]
-fn its_help_tells_what_is_shown() {
-    insta::assert_snapshot!(told(&["demo", "--help"]), @"
+fn its_help_lists_the_steps() {
+    insta::assert_snapshot!(result_of(&["demo", "--help"]), @"
     exit code: 0
     --- stdout
     Show an operator at work, on an API server inside this process
@@ -63,23 +63,23 @@ fn its_help_tells_what_is_shown() {
 
     Options:
           --timeout <SECONDS>
-              How long a step may take until the demo has failed
+              Time limit of a step, in seconds
 
               [default: 10]
 
       -h, --help
               Print help (see a summary with '-h')
 
-    What is shown:
+    Steps:
       The operator of examples/sample-controller gives each Foo the Deployment that it names. A Foo is
-      created, scaled and deleted; each step tells the reconcile that did it, and why it ran.
+      created, scaled and deleted; each step prints the reconcile and what triggered it.
 
-      Nothing is listened on, and nothing is left. A step that fails is exit code 1.
+      Opens no port and leaves no files. A step that fails is exit code 1.
     --- stderr
     ");
 }
 
-/// What takes a time takes another each time.
+/// Durations differ in each run.
 fn without_times(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let time = line.rsplit(' ').next().unwrap_or_default().trim_end_matches(')');

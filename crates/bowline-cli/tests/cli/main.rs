@@ -9,7 +9,7 @@ const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
 #[test]
 fn help_names_every_verb() {
-    insta::assert_snapshot!(told(&["--help"]), @"
+    insta::assert_snapshot!(result_of(&["--help"]), @"
     exit code: 0
     --- stdout
     The command line tool of Bowline, the operator framework for Rust
@@ -32,7 +32,7 @@ fn help_names_every_verb() {
 
 #[test]
 fn no_verb_is_answered_with_help_and_exit_code_2() {
-    insta::assert_snapshot!(told(&[]), @"
+    insta::assert_snapshot!(result_of(&[]), @"
     exit code: 2
     --- stdout
     --- stderr
@@ -55,7 +55,7 @@ fn no_verb_is_answered_with_help_and_exit_code_2() {
 
 #[test]
 fn version_is_one_line() {
-    insta::assert_snapshot!(told(&["version"]), @"
+    insta::assert_snapshot!(result_of(&["version"]), @"
     exit code: 0
     --- stdout
     bowline [VERSION]
@@ -65,12 +65,12 @@ fn version_is_one_line() {
 
 #[test]
 fn version_flag_says_the_same_as_the_verb() {
-    assert_eq!(told(&["--version"]), told(&["version"]));
+    assert_eq!(result_of(&["--version"]), result_of(&["version"]));
 }
 
 #[test]
 fn version_is_json_when_asked() {
-    insta::assert_snapshot!(told(&["version", "--output", "json"]), @r#"
+    insta::assert_snapshot!(result_of(&["version", "--output", "json"]), @r#"
     exit code: 0
     --- stdout
     {"version":"[VERSION]"}
@@ -80,7 +80,7 @@ fn version_is_json_when_asked() {
 
 #[test]
 fn version_help_names_the_formats() {
-    insta::assert_snapshot!(told(&["version", "--help"]), @"
+    insta::assert_snapshot!(result_of(&["version", "--help"]), @"
     exit code: 0
     --- stdout
     Print the version of this tool
@@ -89,7 +89,7 @@ fn version_help_names_the_formats() {
 
     Options:
       -o, --output <FORMAT>
-              How to print it
+              Format of the output
 
               Possible values:
               - text: One line to be read by people
@@ -105,7 +105,7 @@ fn version_help_names_the_formats() {
 
 #[test]
 fn an_unknown_format_is_answered_with_the_known_ones() {
-    insta::assert_snapshot!(told(&["version", "--output", "yaml"]), @"
+    insta::assert_snapshot!(result_of(&["version", "--output", "yaml"]), @"
     exit code: 2
     --- stdout
     --- stderr
@@ -118,7 +118,7 @@ fn an_unknown_format_is_answered_with_the_known_ones() {
 
 #[test]
 fn an_unknown_verb_is_an_error_with_exit_code_2() {
-    insta::assert_snapshot!(told(&["verison"]), @"
+    insta::assert_snapshot!(result_of(&["verison"]), @"
     exit code: 2
     --- stdout
     --- stderr
@@ -134,7 +134,7 @@ fn an_unknown_verb_is_an_error_with_exit_code_2() {
 
 #[test]
 fn an_unknown_shell_is_answered_with_the_known_ones() {
-    insta::assert_snapshot!(told(&["completion", "tcsh"]), @"
+    insta::assert_snapshot!(result_of(&["completion", "tcsh"]), @"
     exit code: 2
     --- stdout
     --- stderr
@@ -149,7 +149,7 @@ fn an_unknown_shell_is_answered_with_the_known_ones() {
 
 #[test]
 fn completion_help_tells_the_installation_for_each_shell() {
-    insta::assert_snapshot!(told(&["completion", "--help"]), @"
+    insta::assert_snapshot!(result_of(&["completion", "--help"]), @"
     exit code: 0
     --- stdout
     Print a script that completes this tool's arguments in a shell
@@ -226,7 +226,7 @@ fn a_full_disk_is_an_error_with_exit_code_1() {
 }
 
 /// The exit code and both outputs, in a form that does not change with the version and has no blanks at line ends.
-fn told(arguments: &[&str]) -> String {
+fn result_of(arguments: &[&str]) -> String {
     let output = run(arguments);
     let code = output.status.code().expect("the tool ends by itself");
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
