@@ -1,55 +1,53 @@
-//! The arguments as they are typed, and the help about them.
+//! The command line arguments and their help.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Prints what happens to pods: the first operator to read, written with Bowline
+/// Prints the state of pods: the first operator to read, written with Bowline
 ///
 /// Without arguments it needs no cluster: it starts an API server inside this process, creates, changes and deletes a few
-/// pods there, prints what it sees of that, and ends.
+/// pods there, prints their states, and ends.
 #[derive(Debug, Parser)]
 #[command(name = "pod-printer", version, max_term_width = 100, after_long_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Look at a real cluster, until Ctrl-C or SIGTERM; nothing is changed there
+    /// Watch the pods of a cluster, until Ctrl-C or SIGTERM; nothing is changed there
     ///
-    /// Without a path: what $KUBECONFIG names, or else ~/.kube/config, or else the cluster that this runs in.
+    /// Without a path: the kubeconfig of $KUBECONFIG, or else ~/.kube/config, or else the cluster of this pod.
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "it is there or not, with a path or without")]
     pub(crate) kubeconfig: Option<Option<PathBuf>>,
 
-    /// The namespace to look at
+    /// Namespace of the pods
     #[arg(long, short, value_name = "NAME", default_value = "default", requires = "kubeconfig")]
     pub(crate) namespace: String,
 
-    /// Stay after the demo, until Ctrl-C or SIGTERM
-    ///
-    /// The API server inside this process is put on a port of 127.0.0.1, so that kubectl can change pods.
+    /// Stay after the demo, until Ctrl-C or SIGTERM, and print a kubeconfig for kubectl
     #[arg(long)]
     pub(crate) watch: bool,
 
-    /// So many pods are worked on at once
+    /// Pods that are handled at the same time
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) workers: NonZeroUsize,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  pod-printer                                 the demo, on a server of its own
-  pod-printer --watch                         the demo, then whatever you do with kubectl
+  pod-printer                                 the demo, on an API server inside this process
+  pod-printer --watch                         the demo, then your changes with kubectl
   pod-printer --kubeconfig                    the pods of your cluster's namespace default
   pod-printer --kubeconfig PATH -n NAME       another cluster, another namespace
 
-What it sees goes to the standard output, what it has to say about itself to the standard error.";
+States of pods go to the standard output, logs to the standard error.";
 
 impl Arguments {
-    /// Whether pods are created, changed and deleted.
+    /// Whether the demo creates, changes and deletes pods.
     pub(crate) fn plays_demo(&self) -> bool {
         self.kubeconfig.is_none()
     }
 
-    /// Whether it goes on until a signal comes.
+    /// Whether it runs until a signal comes.
     pub(crate) fn stays(&self) -> bool {
         self.watch || !self.plays_demo()
     }

@@ -1,4 +1,4 @@
-//! Something to see: a few pods that come, change and go. Knows nothing of the controller but where its lines go.
+//! The demo: creates, changes and deletes a few pods. It uses nothing of the controller but its output.
 
 use std::io;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use serde_json::json;
 
 use crate::Print;
 
-/// The pod about which no line can be printed.
+/// The pod whose line cannot be printed.
 const UNPRINTABLE: &str = "unprintable";
 
-/// Between two steps there is time to read, and for the controller to see one before the next.
+/// Pause between two steps, for readers and for the controller.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// A short play in which pods are created, changed and deleted.
+/// A short demo that creates, changes and deletes pods.
 #[derive(Clone)]
 pub struct Demo {
     clock: Clock,
@@ -27,27 +27,27 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// A demo in a namespace, which says what it does through `print`.
+    /// A demo in a namespace. It prints its steps with `print`.
     #[must_use]
     pub fn new(clock: Clock, client: Client, namespace: &str, print: Print) -> Self {
         Self { clock, pods: Api::namespaced(client, namespace), print }
     }
 
-    /// Where a controller should print for the demo's sake: the same place, but with a failure to be seen.
+    /// The output for a controller: the same, with a failure for one pod.
     #[must_use]
     pub fn output(&self) -> Print {
         let (print, never) = (self.print.clone(), format!("Sync/Add/Update for Pod {UNPRINTABLE}"));
         Arc::new(
             move |line| {
-                if line == never { Err(io::Error::other("so the demo wants it")) } else { print(line) }
+                if line == never { Err(io::Error::other("the demo fails here")) } else { print(line) }
             },
         )
     }
 
-    /// Lets things happen before a controller's eyes. At the end nothing of it is left.
+    /// Creates, changes and deletes the pods. At the end none is left.
     ///
     /// # Errors
-    /// What the server does not like.
+    /// When the server refuses a request.
     pub async fn play(&self) -> kube::Result<()> {
         self.clock.sleep(PAUSE).await;
         for name in ["web-1", "web-2"] {
@@ -88,9 +88,9 @@ impl Demo {
         Ok(())
     }
 
-    /// Says what happens, beside what the controller says.
+    /// Prints a step, between the lines of the controller.
     pub fn say(&self, text: &str) {
-        // It goes on without an audience, too.
+        // The demo goes on if nothing can be printed.
         let _ = (self.print)(&format!("-- {text}"));
     }
 }

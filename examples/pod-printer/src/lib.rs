@@ -1,4 +1,4 @@
-//! The first operator to read: it prints what happens to pods, and does nothing else.
+//! The first operator to read: it prints the state of pods, and does nothing else.
 //!
 //! ```text
 //! API server ──▶ informer ──▶ handler ──key──▶ queue ──key──▶ worker ──▶ reconcile ──▶ a line
@@ -7,9 +7,9 @@
 //!                             └──────────────────────────────────────────────┘
 //! ```
 //!
-//! An informer keeps all pods of a namespace and tells a handler what happens to them. The handler only puts the pod's key
-//! into a queue. Workers take keys out, look the pod up and act on what they see: not on what happened, but on how things
-//! are now. That is why a key is enough, why missed events do no harm, and why a failure can be tried again.
+//! An informer keeps all pods of a namespace and notifies a handler of changes. The handler only adds the pod's key to a queue.
+//! Workers take keys, look the pod up and act on its present state, not on the event. That is why a key is enough, why missed
+//! events do no harm, and why a failure can be retried.
 
 mod demo;
 
@@ -27,19 +27,19 @@ use kube::{Client, ResourceExt as _};
 
 pub use demo::Demo;
 
-/// A key that fails is tried again so many times.
+/// Maximum retries of a key that fails.
 pub const RETRIES: u32 = 5;
 
-/// The cache has to be in sync after so long, or there is no controller.
+/// Time limit for the first sync of the cache.
 pub const SYNC_LIMIT: Duration = Duration::from_secs(30);
 
-/// At the end, work that has begun or is in line may take so long.
+/// Time limit for running and ready keys at the end.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Where a line goes, and whether it got there.
+/// Prints a line.
 pub type Print = Arc<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
 
-/// Prints what happens to the pods of a namespace.
+/// Prints the states of the pods of a namespace.
 ///
 /// A clone is the same controller.
 #[derive(Clone)]
@@ -50,20 +50,20 @@ pub struct Controller {
     print: Print,
 }
 
-/// Why a key could not be worked on.
+/// Why a key could not be handled.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReconcileError {
-    /// It is not the key of an object, and never will be.
+    /// It is not the key of an object.
     #[error(transparent)]
     Key(#[from] ObjectKeyError),
-    /// The line about its pod could not be printed, which may be over soon.
+    /// The line about its pod could not be printed; a retry may help.
     #[error("cannot print a line: {0}")]
     Print(#[from] io::Error),
 }
 
 impl ReconcileError {
-    /// Whether it may go better another time.
+    /// Whether a retry may help.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -74,11 +74,11 @@ impl ReconcileError {
 }
 
 impl Controller {
-    /// A controller of the pods in a namespace, which says what it has to say through `print`, a line at a time. Its tasks
-    /// are spawned below `spawner`'s scope.
+    /// A controller of the pods in a namespace, which prints its lines with `print`. Its tasks are spawned below `spawner`'s
+    /// scope.
     ///
     /// # Errors
-    /// When the informer cannot be made.
+    /// When the informer cannot be built.
     pub fn new(
         spawner: &Spawner,
         client: Client,
@@ -96,22 +96,21 @@ impl Controller {
         Ok(Self { spawner: spawner.clone(), informer, queue, print })
     }
 
-    /// Tells it of a pod that was there when it last ran. If the pod is gone by now, that is noticed at the start, although
-    /// nobody was watching when it went.
+    /// Adds a pod that existed when the program last ran. If it has been deleted since, this is noticed at the start.
     pub fn remember(&self, pod: Pod) {
         self.informer.indexer().add(pod);
     }
 
-    /// The keys that wait for a worker, `namespace/name` each. Whoever has another reason to look at a pod puts its key here.
+    /// The keys that wait for a worker, `namespace/name` each. Code with another reason to handle a pod adds its key here.
     #[must_use]
     pub fn queue(&self) -> &WorkQueue<String> {
         &self.queue
     }
 
-    /// Runs until `stop` is over. What is in line then is still worked on; what waits to be tried again is not.
+    /// Runs until `stop` is over. Keys that are ready then are still handled; keys that wait for a retry are dropped.
     ///
     /// # Errors
-    /// When the cache is not in sync after [`SYNC_LIMIT`], with the reason. Nothing was worked on then.
+    /// When the cache is not in sync after [`SYNC_LIMIT`], with the reason. No key was handled then.
     pub async fn run(&self, workers: NonZeroUsize, stop: impl Future<Output = ()>) -> Result<(), SyncError> {
         tracing::info!("starting");
         self.informer.start();
@@ -122,7 +121,7 @@ impl Controller {
             Err(error) = self.start_workers(workers, &scope) => Err(error),
         };
 
-        // First no more news, then no more keys, then the workers: they end when nothing is in line any more.
+        // First no more events, then no more keys, then the workers: they end when no key is ready any more.
         self.informer.stop().await;
         self.queue.shutdown();
         let drained = scope.drain(DRAIN_LIMIT).await;
@@ -134,7 +133,7 @@ impl Controller {
     }
 
     async fn start_workers(&self, workers: NonZeroUsize, scope: &Scope) -> Result<(), SyncError> {
-        // Who looks for a pod before all of them are here takes it for deleted.
+        // Before the sync, a pod that is not listed yet would be taken for deleted.
         self.informer.wait_for_sync(SYNC_LIMIT).await?;
         tracing::info!(pods = self.informer.indexer().len(), workers, "in sync");
         for number in 1..=workers.get() {
@@ -143,13 +142,13 @@ impl Controller {
         Ok(())
     }
 
-    /// What each worker does until the queue is shut down. No two of them ever have the same key.
+    /// The loop of each worker until the queue is shut down. No two of them ever have the same key.
     async fn work(self) {
         while let Some(item) = self.queue.get().await {
             let key = item.key();
             let retries = self.queue.num_requeues(key);
             match self.reconcile(key) {
-                // Its next failure is a first one again.
+                // The next failure counts as the first.
                 Ok(()) => self.queue.forget(key),
                 Err(error) if error.is_retryable() && retries < RETRIES => {
                     tracing::info!(key, %error, "failed, will try again");
@@ -163,7 +162,7 @@ impl Controller {
         }
     }
 
-    /// Looks at one pod and says how it is. An operator would do something about it here.
+    /// Prints the state of one pod. An operator would act on it here.
     fn reconcile(&self, key: &str) -> Result<(), ReconcileError> {
         let key: ObjectKey = key.parse()?;
         let line = match self.informer.indexer().get(&key) {

@@ -1,4 +1,4 @@
-//! The `pod-printer` program: finds an API server, runs the controller on it, and ends when there is nothing more to see.
+//! The `pod-printer` program: finds an API server, and runs the controller on it until the demo is over or a signal comes.
 
 mod arguments;
 mod cluster;
@@ -26,7 +26,7 @@ async fn main() -> ExitCode {
     match Box::pin(run(&arguments)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where the standard error is closed, the exit code is all that is left to say.
+            // If the standard error is closed, the exit code alone reports the failure.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
@@ -38,7 +38,7 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let clock = Clock::real();
     let scope = clock.scope("pod-printer");
     let namespace = &arguments.namespace;
-    let cluster = Cluster::connect(arguments).await?;
+    let cluster = Cluster::connect(arguments.kubeconfig.as_ref()).await?;
 
     let print: Print = Arc::new(print);
     let demo = Demo::new(clock, cluster.client(), namespace, print.clone());
@@ -60,16 +60,13 @@ async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(shown?)
 }
 
-/// Ends when there is nothing more to see, which may be never.
+/// Plays the demo, and ends after it unless the program stays.
 async fn show(arguments: &Arguments, demo: &Demo, cluster: &Cluster) -> kube::Result<()> {
     if arguments.plays_demo() {
         demo.play().await?;
     }
-    if let Some(kubeconfig) = cluster.kubeconfig() {
-        demo.say(&format!(
-            "your turn: kubectl --kubeconfig {} run web-3 --image nginx",
-            kubeconfig.display()
-        ));
+    if let Some(kubeconfig) = cluster.kubeconfig().filter(|_| arguments.watch) {
+        demo.say(&format!("your turn: kubectl --kubeconfig {kubeconfig} run web-3 --image nginx"));
     }
     if arguments.stays() {
         std::future::pending::<()>().await;
@@ -77,7 +74,7 @@ async fn show(arguments: &Arguments, demo: &Demo, cluster: &Cluster) -> kube::Re
     Ok(())
 }
 
-/// Suppose that we knew of this pod when we last ran.
+/// A pod that existed when the program last ran.
 fn my_pod(namespace: &str) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.namespace = Some(namespace.to_owned());
@@ -89,9 +86,10 @@ fn print(line: &str) -> io::Result<()> {
     writeln!(io::stdout(), "{line}")
 }
 
-/// What the program says about itself goes to the standard error; of its libraries, only what went wrong.
+/// Writes logs to the standard error: those of the program, and warnings of its libraries.
 fn write_logs() {
-    let told = Targets::new().with_default(LevelFilter::WARN).with_target("pod_printer", LevelFilter::INFO);
+    let targets =
+        Targets::new().with_default(LevelFilter::WARN).with_target("pod_printer", LevelFilter::INFO);
     let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false);
-    tracing_subscriber::registry().with(lines.with_filter(told)).init();
+    tracing_subscriber::registry().with(lines.with_filter(targets)).init();
 }

@@ -1,4 +1,4 @@
-//! The operator that everybody knows: a `Foo` names a Deployment, and gets it.
+//! Kubernetes' sample-controller: a `Foo` names a Deployment, and gets it.
 //!
 //! ```text
 //! Foo ─────────┐                ┌──▶ its Deployment: created, scaled, left alone otherwise
@@ -6,8 +6,8 @@
 //! Deployment ──┘                └──▶ the Foo's status: how many replicas are available
 //! ```
 //!
-//! Read [`reconcile`] first: it is the whole logic. It is not told what happened. It looks at how things are and does what is
-//! missing, so that it does not matter how often it runs, nor what it missed. [`operator`] says when it is to run.
+//! Read [`reconcile`] first: it is the whole logic. It gets no event. It compares the actual with the desired state and makes the
+//! missing changes, so it may run any number of times, and no missed event does harm. [`operator`] registers it and its watches.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
-/// So often every Foo is looked at once more, although nothing happened to it.
+/// Resync period: every Foo is reconciled at least this often.
 pub const RESYNC: Duration = Duration::from_secs(30);
 
-/// What a Foo is to be.
+/// Desired state of a Foo.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo", namespaced)]
 #[kube(status = "FooStatus", derive = "PartialEq")]
@@ -30,50 +30,51 @@ pub struct FooSpec {
     /// The name of its Deployment.
     #[serde(default)]
     pub deployment_name: String,
-    /// How many replicas the Deployment is to have. Whoever scales it is left alone where this is not said.
+    /// Replicas of the Deployment. Without it, the Deployment may be scaled by others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 }
 
-/// How a Foo is.
+/// Observed state of a Foo.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {
-    /// How many replicas of its Deployment are available.
+    /// Available replicas of its Deployment.
     pub available_replicas: i32,
 }
 
-/// When to reconcile: whenever something happens to a Foo, or to a Deployment that a Foo controls.
+/// Declares the kind Foo, and registers the controller: it runs on changes of a Foo, and of a Deployment that a Foo controls.
 ///
 /// # Errors
 /// When the manager has a controller of this name already, or has stopped.
 pub fn operator(manager: &Manager) -> Result<()> {
-    // A resync shows every Deployment once more. One that is the same as before is no reason to do anything.
+    manager.crd::<Foo>();
+    // A resync delivers every Deployment again; one with the same resource version has not changed.
     let deployments = Watch::new(source::kind::<Deployment>(), handler::owner::<Foo>())
         .filter(predicate::resource_version_changed());
-    manager.controller::<Foo>().watches(deployments).resync(RESYNC).run(reconcile)?;
+    manager.controller::<Foo>().watches(deployments).resync(RESYNC).register(reconcile)?;
     Ok(())
 }
 
-/// Brings one Foo about: its Deployment, and what its status says of it. A Foo that is gone never gets here.
+/// Drives one Foo towards its desired state: its Deployment, and its status. It is not called for a deleted Foo.
 ///
 /// # Errors
-/// What goes wrong is tried again later, unless it is [`terminal`].
+/// A failure is retried later, unless it is [`terminal`].
 pub async fn reconcile(ctx: Context, foo: Arc<Foo>) -> Result<Action> {
     let (client, recorder) = (ctx.client(), ctx.recorder());
     if foo.metadata.deletion_timestamp.is_some() {
-        // It is on its way out, and takes its Deployment along: nothing is to be brought back.
+        // Its Deployment is deleted with it, and must not be created again.
         return Ok(Action::done());
     }
     let name = &foo.spec.deployment_name;
     if name.is_empty() {
         let message = "deploymentName must be set";
         recorder.event(&foo, EventType::Warning, "ErrDeploymentName", message);
-        // Trying again does not help. When somebody changes the Foo, it is looked at again anyway.
+        // A retry does not help. A change of the Foo triggers a reconcile anyway.
         return Err(terminal(message));
     }
 
-    let wanted = child::<Deployment>(&*foo, name);
+    let wanted = foo.child::<Deployment>(name);
     let deployment = match client.ensure(wanted, |deployment| shape(deployment, &foo)).await {
         Err(error) if error.is_not_controlled() => {
             let message = format!("Resource {name:?} already exists and is not managed by Foo");
@@ -88,7 +89,7 @@ pub async fn reconcile(ctx: Context, foo: Arc<Foo>) -> Result<Action> {
     Ok(Action::done())
 }
 
-/// Makes a Deployment what a Foo asks for: a new one all of it, one that is there only as far as the Foo says something.
+/// Sets the fields of a Deployment for a Foo: all of a new one, and only the replicas of an existing one.
 fn shape(deployment: &mut Deployment, foo: &Foo) {
     let spec = deployment.spec.get_or_insert_with(|| nginx(foo));
     if foo.spec.replicas.is_some() {

@@ -1,32 +1,24 @@
-//! The `sample-controller` program: flags, a manager, the operator, until it is asked to end.
+//! The `sample-controller` program: flags, a manager, the operator, until a signal comes.
 
 mod flags;
-mod plane;
 
 use bowline::prelude::*;
 use sample_controller::{Foo, operator};
 
 use crate::flags::Flags;
-use crate::plane::Plane;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let mut args = bowline::args::<Flags>();
+    let args = bowline::args::<Flags>()
+        .sample(include_str!("../samples/foo.yaml"))
+        .hint(r#"kubectl patch foo example-foo --type merge -p '{"spec":{"replicas":3}}'"#)
+        .hint("kubectl delete deployment example-foo");
     if args.own.crd {
         return print(&serde_json::to_string_pretty(&Foo::crd())?);
     }
-    // Without a cluster, on one of its own.
-    let plane = if args.flags.names_cluster() { None } else { Some(Plane::start(&mut args).await?) };
     let manager = args.manager().await?;
     operator(&manager)?;
-    if let Some(plane) = &plane {
-        print(plane.greeting())?;
-    }
-    let outcome = manager.start().await;
-    if let Some(plane) = plane {
-        plane.stop().await;
-    }
-    Ok(outcome?)
+    Ok(manager.run().await?)
 }
 
 fn print(text: &str) -> Result<()> {

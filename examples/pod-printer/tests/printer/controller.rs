@@ -1,4 +1,4 @@
-//! What it prints when nothing goes wrong.
+//! The lines of a controller without failures.
 
 use std::num::NonZeroUsize;
 

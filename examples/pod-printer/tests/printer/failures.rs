@@ -1,4 +1,4 @@
-//! What becomes of keys that fail.
+//! Keys that fail: retries, and their end.
 
 use crate::world::World;
 

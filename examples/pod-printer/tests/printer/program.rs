@@ -3,8 +3,11 @@
 use std::io::{BufRead as _, BufReader, Lines, Read as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+/// The program outside a pod, also if the tests run in one.
 fn pod_printer() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_pod-printer"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pod-printer"));
+    command.env_remove("KUBERNETES_SERVICE_HOST");
+    command
 }
 
 #[test]
@@ -34,14 +37,17 @@ fn it_stays_for_kubectl_and_a_signal_ends_it_cleanly() {
     let mut program = Running::start(&["--watch"]);
     let your_turn = program.line_with("-- your turn:");
     let kubeconfig = your_turn.split(' ').nth(5).unwrap();
+    let private = std::path::Path::new(kubeconfig).parent().unwrap();
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(private).unwrap());
+    assert_eq!(mode & 0o777, 0o700, "{kubeconfig}");
 
-    // The server that it has put on a socket is as good as a real one for another.
+    // Another process can use its server as a cluster.
     let mut other = Running::start(&["--kubeconfig", kubeconfig, "--namespace", "kube-system"]);
     other.line_with("Pod kube-system/mypod does not exist anymore");
     other.end("TERM");
 
     program.end("INT");
-    assert!(!std::path::Path::new(kubeconfig).exists(), "{kubeconfig}");
+    assert!(!private.exists(), "{kubeconfig}");
 }
 
 /// The program, while it runs.
@@ -86,19 +92,20 @@ fn a_kubeconfig_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn the_help_tells_what_can_be_done() {
+fn the_help_lists_all_flags() {
     let output = pod_printer().arg("-h").output().unwrap();
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"
-    Prints what happens to pods: the first operator to read, written with Bowline
+    Prints the state of pods: the first operator to read, written with Bowline
 
     Usage: pod-printer [OPTIONS]
 
     Options:
-          --kubeconfig [<PATH>]  Look at a real cluster, until Ctrl-C or SIGTERM; nothing is changed
-                                 there
-      -n, --namespace <NAME>     The namespace to look at [default: default]
-          --watch                Stay after the demo, until Ctrl-C or SIGTERM
-          --workers <NUMBER>     So many pods are worked on at once [default: 1]
+          --kubeconfig [<PATH>]  Watch the pods of a cluster, until Ctrl-C or SIGTERM; nothing is
+                                 changed there
+      -n, --namespace <NAME>     Namespace of the pods [default: default]
+          --watch                Stay after the demo, until Ctrl-C or SIGTERM, and print a kubeconfig
+                                 for kubectl
+          --workers <NUMBER>     Pods that are handled at the same time [default: 1]
       -h, --help                 Print help (see more with '--help')
       -V, --version              Print version
     ");

@@ -1,4 +1,4 @@
-//! A server in a simulation, a controller that looks at it, and all that it says.
+//! A simulated server, a controller on it, and its output.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bowline::cache::SyncError;
 use bowline::clock::{Clock, Instant, Scope, Simulation, Spawner, Task};
-use bowline_apiserver::{ApiServer, Call, Hook, HookFuture, Verdict};
+use bowline_apiserver::faults::{Faults, Gate, RequestFilter, Requests};
+use bowline_apiserver::{ApiServer, Verb};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -15,31 +16,21 @@ use pod_printer::{Controller, Print};
 use serde_json::json;
 use tokio::sync::watch;
 
-/// How long a test may take, in simulated time.
+/// Maximum duration of a test, in simulated time.
 const PATIENCE: Duration = Duration::from_secs(2 * 3600);
 
 /// Decides whether a line can be printed.
 type Decide = Box<dyn FnMut(&str) -> bool + Send>;
 
-/// Everything that a test can look at or turn.
+/// State that tests read or change.
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) client: Client,
     pub(crate) controller: Controller,
     pub(crate) paper: Paper,
-    /// What becomes of lists and watches from now on.
-    pub(crate) reads: watch::Sender<Reads>,
+    faults: Faults,
     log: Log,
     scope: Scope,
-}
-
-/// What becomes of a list or a watch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Reads {
-    #[default]
-    Answered,
-    Waiting,
-    Refused,
 }
 
 impl World {
@@ -52,7 +43,7 @@ impl World {
         // A simulation is one thread.
         tracing::subscriber::with_default(subscriber, || {
             Simulation::new(1).run(|clock| async move {
-                // What never comes is a failure, not a test that never ends.
+                // A wait without end fails the test.
                 let ended = clock.timeout(PATIENCE, test(Self::new(clock.clone(), log))).await;
                 ended.expect("the test ends");
             });
@@ -60,18 +51,38 @@ impl World {
     }
 
     fn new(clock: Clock, log: Log) -> Self {
-        let (reads, gate) = watch::channel(Reads::default());
+        let faults = Faults::new();
         let server =
-            ApiServer::builder().clock(clock.clone()).hook(Gate(gate)).build().expect("it can be built");
+            ApiServer::builder().clock(clock.clone()).faults(&faults).build().expect("it can be built");
         let client = Client::new(server, "default");
         let scope = clock.scope("test");
         let paper = Paper::new(clock.clone());
         let controller = Controller::new(&scope.spawner(), client.clone(), "default", paper.printer())
             .expect("one source");
-        Self { clock, client, controller, paper, reads, log, scope }
+        Self { clock, client, controller, paper, faults, log, scope }
     }
 
-    /// Starts the controller. It runs until the sender says so, or is dropped.
+    fn reads(&self) -> RequestFilter<Requests> {
+        self.faults.on([Verb::List, Verb::Watch])
+    }
+
+    /// Lists and watches wait until the gate is released.
+    pub(crate) fn hold_reads(&self) -> Gate {
+        self.reads().hold()
+    }
+
+    /// Lists and watches are forbidden until [`answer_reads`](Self::answer_reads).
+    pub(crate) fn refuse_reads(&self) {
+        let message = "pods is forbidden: this is a test";
+        self.reads().fail(bowline_machinery::Status::failure(403, "Forbidden", message));
+    }
+
+    /// Lists and watches succeed again.
+    pub(crate) fn answer_reads(&self) {
+        self.faults.remove_all();
+    }
+
+    /// Starts the controller. It runs until the sender sends or is dropped.
     pub(crate) fn start(&self) -> (watch::Sender<bool>, Task<Result<(), SyncError>>) {
         let (stop, mut stopped) = watch::channel(false);
         let stopped = async move {
@@ -115,12 +126,12 @@ impl World {
             .expect("the server likes it");
     }
 
-    /// Lets everything happen that happens soon.
+    /// Runs until no timer is due soon.
     pub(crate) async fn settle(&self) {
         self.clock.sleep(Duration::from_secs(1)).await;
     }
 
-    /// What was logged since it was last asked.
+    /// The log since the last call.
     pub(crate) fn logged(&self) -> String {
         self.log.take()
     }
@@ -132,7 +143,7 @@ pub(crate) fn pod(name: &str) -> Pod {
         .expect("a pod")
 }
 
-/// What the controller prints on, and when it tried to.
+/// Printed lines of the controller, and its attempts.
 #[derive(Clone)]
 pub(crate) struct Paper {
     clock: Clock,
@@ -170,46 +181,25 @@ impl Paper {
         Ok(())
     }
 
-    /// From now on, lines can be printed if this says so.
+    /// Sets the function that decides whether a line can be printed.
     pub(crate) fn prints_if(&self, decide: impl FnMut(&str) -> bool + Send + 'static) {
         self.lock().decide = Some(Box::new(decide));
     }
 
-    /// What was printed since it was last asked.
+    /// The lines since the last call.
     pub(crate) fn printed(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().printed)
     }
 
-    /// The times between the attempts to print a line, in milliseconds, since it was last asked.
+    /// The times between attempts to print a line, in milliseconds, since the last call.
     pub(crate) fn delays(&self, line: &str) -> Vec<u128> {
         let attempts = std::mem::take(&mut self.lock().attempts);
         let times: Vec<_> = attempts.iter().filter(|(of, _)| of == line).map(|(_, at)| *at).collect();
-        times.windows(2).map(|pair| pair[1].since(pair[0]).as_millis()).collect()
+        times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_millis()).collect()
     }
 }
 
-struct Gate(watch::Receiver<Reads>);
-
-impl Hook for Gate {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        let mut gate = self.0.clone();
-        Box::pin(async move {
-            use bowline_apiserver::Verb::{List, Watch};
-            if !matches!(call.verb, List | Watch) {
-                return Verdict::Proceed;
-            }
-            match gate.wait_for(|reads| *reads != Reads::Waiting).await.map(|reads| *reads) {
-                Ok(Reads::Refused) => {
-                    let message = "pods is forbidden: this is a test";
-                    Verdict::Fail(bowline_machinery::Status::failure(403, "Forbidden", message))
-                }
-                _ => Verdict::Proceed,
-            }
-        })
-    }
-}
-
-/// What is logged.
+/// The log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,13 +1,12 @@
 //! A Foo and its Deployment.
 
 use bowline::prelude::*;
-use bowline::runtime::{Outcome, Run};
 use bowline_testing::TestEnv;
 use k8s_openapi::api::apps::v1::Deployment;
 use sample_controller::Foo;
 use serde_json::{Value, json};
 
-use crate::world::{create, foo, key, replicas, runs, scale_deployment, scale_foo, start, wait_for_run};
+use crate::world::{create, foo, key, replicas, scale_deployment, scale_foo, start, wait_for_run};
 
 #[test]
 fn a_deployment_that_is_missing_is_created() -> Result<()> {
@@ -32,6 +31,8 @@ fn a_deployment_that_is_missing_is_created() -> Result<()> {
             ("samplecontroller.k8s.io/v1alpha1", "Foo", "web")
         );
         assert_eq!((Some(&owner.uid), owner.controller), (foo.metadata.uid.as_ref(), Some(true)));
+        wait_for_run(&env, "web", "Foo created").await?;
+        env.assert_no_failures();
         Ok(())
     })
 }
@@ -45,7 +46,7 @@ fn a_deployment_is_scaled_when_replicas_are_set_and_differ() -> Result<()> {
         let scaled = env.wait_for::<Deployment>("web", |deployment| replicas(deployment) == Some(3)).await?;
         assert_eq!(scaled.metadata.uid, created.metadata.uid, "it is still the same");
 
-        // Somebody else scales it, and it is scaled back.
+        // A user scales it, and it is scaled back.
         scale_deployment(&env, "web", 7).await?;
         let change = format!("Deployment {}/web updated", env.namespace());
         wait_for_run(&env, "web", &change).await?;
@@ -67,6 +68,7 @@ fn a_deployment_is_left_alone_when_replicas_are_unset() -> Result<()> {
         let deployment = env.client().get::<Deployment>(&key(&env, "web")).await?;
         assert_eq!(deployment.metadata.generation, scaled.metadata.generation);
         assert_eq!(replicas(&deployment), Some(5));
+        env.assert_no_failures();
         Ok(())
     })
 }
@@ -82,7 +84,9 @@ fn a_deployment_that_is_deleted_comes_back() -> Result<()> {
             .await?;
         assert_eq!(replicas(&second), Some(2));
         let why = format!("Deployment {}/web deleted", env.namespace());
-        wait_for_run(&env, "web", &why).await
+        wait_for_run(&env, "web", &why).await?;
+        env.assert_no_failures();
+        Ok(())
     })
 }
 
@@ -95,15 +99,12 @@ fn a_foo_that_is_gone_ends_its_work() -> Result<()> {
         env.client().delete::<Foo>(&key(&env, "web")).await?;
         wait_for_run(&env, "web", "Foo deleted").await?;
 
-        // Nobody brings back what it had.
+        // It is not recreated.
         env.client().delete::<Deployment>(&key(&env, "web")).await.ignore_not_found()?;
         let change = format!("Deployment {}/web deleted", env.namespace());
         wait_for_run(&env, "web", &change).await?;
         assert!(env.client().find::<Deployment>(&key(&env, "web")).await?.is_none());
-        let ended_well = |run: &Run| matches!(run.outcome, Outcome::Done | Outcome::Gone);
-        for run in runs(&env, "web") {
-            assert!(ended_well(&run), "{run}");
-        }
+        env.assert_no_failures();
         Ok(())
     })
 }

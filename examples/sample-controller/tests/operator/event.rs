@@ -1,4 +1,4 @@
-//! What the operator tells people.
+//! Events of the operator.
 
 use bowline::prelude::*;
 use bowline_testing::TestEnv;

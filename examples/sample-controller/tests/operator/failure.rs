@@ -1,7 +1,7 @@
-//! What the operator cannot do, and says so.
+//! Failures of the operator, and how they are reported.
 
 use bowline::prelude::*;
-use bowline::runtime::Outcome;
+use bowline::runtime::ReconcileOutcome;
 use bowline_testing::TestEnv;
 use k8s_openapi::api::apps::v1::Deployment;
 use sample_controller::{Foo, FooSpec};
@@ -31,7 +31,7 @@ fn a_deployment_of_somebody_else_is_never_touched() -> Result<()> {
         let note = wait_for_event(&env, "web", "Warning", "ErrResourceExists").await?;
         assert_eq!(note, r#"Resource "web" already exists and is not managed by Foo"#);
         env.wait_until("it was tried several times", async || runs(&env, "web").len() >= 4).await?;
-        assert!(runs(&env, "web").iter().all(|run| run.outcome == Outcome::Failed(note.clone())));
+        assert!(runs(&env, "web").iter().all(|run| run.outcome == ReconcileOutcome::Failed(note.clone())));
         let there = env.client().get::<Deployment>(&key(&env, "web")).await?;
         assert_eq!((&there.spec, &there.metadata.labels), (&theirs.spec, &theirs.metadata.labels));
         assert_eq!(there.owner_references(), []);
@@ -59,9 +59,12 @@ fn an_empty_deployment_name_is_reported_and_not_tried_again() -> Result<()> {
             env.clock().sleep(Duration::from_secs(20)).await;
         }
         let outcomes: Vec<_> = runs(&env, "web").into_iter().map(|run| run.outcome).collect();
-        assert_eq!(outcomes, [Outcome::Terminal("terminal error: deploymentName must be set".to_owned())]);
+        assert_eq!(
+            outcomes,
+            [ReconcileOutcome::Terminal("terminal error: deploymentName must be set".to_owned())]
+        );
 
-        // Whoever corrects it is heard.
+        // A correction triggers a reconcile.
         let patch = Patch::merge(&json!({"spec": {"deploymentName": "web"}}))?;
         env.client().patch::<Foo>(&key(&env, "web"), &patch).await?;
         env.wait_for::<Deployment>("web", |_| true).await?;

@@ -5,6 +5,7 @@ mod deployment;
 mod event;
 mod failure;
 mod gap;
+mod plane;
 mod process;
 mod program;
 #[cfg(unix)]

@@ -1,7 +1,5 @@
 //! The program, from its start to its end.
 
-use std::path::PathBuf;
-
 use bowline::kube::Api;
 use bowline::kube::api::{DeleteParams, PostParams};
 use bowline::prelude::*;
@@ -10,30 +8,8 @@ use bowline_testing::TestEnv;
 use k8s_openapi::api::apps::v1::Deployment;
 use sample_controller::Foo;
 
-use crate::process::{Plane, Running, sample_controller};
+use crate::process::{Plane, Running, error_of, sample_controller};
 use crate::world::foo;
-
-#[cfg(unix)]
-#[tokio::test]
-async fn without_arguments_it_runs_on_a_server_of_its_own_that_kubectl_can_see() -> Result<()> {
-    let mut program = Running::start(&[]);
-    let export = program.line_with("  export KUBECONFIG=");
-    let kubeconfig = PathBuf::from(export.trim_start().trim_start_matches("export KUBECONFIG="));
-    let config = transport::config(Some(&kubeconfig)).await?;
-    let client = transport::client(&config, &TransportOptions::new(&Clock::real()))?;
-    let deployments = Api::<Deployment>::namespaced(client, "default");
-    let clock = Clock::real();
-    let there = async {
-        while deployments.get_opt("example-foo").await?.is_none() {
-            clock.sleep(Duration::from_millis(10)).await;
-        }
-        Ok::<_, Error>(())
-    };
-    clock.timeout(Duration::from_secs(60), there).await??;
-    assert!(program.end("INT").contains("reconciled"));
-    assert!(!kubeconfig.exists(), "{}", kubeconfig.display());
-    Ok(())
-}
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +19,7 @@ async fn with_a_kubeconfig_it_runs_on_that_cluster_in_the_namespaces_that_are_na
     let plane = Plane::of(&env).await?;
     // Others may use the server, but no namespace of this test.
     let elsewhere = foo(env.namespace(), Some(2));
-    let foos = Api::<Foo>::namespaced(env.kube().clone(), "default");
+    let foos = Api::<Foo>::namespaced(env.kube_client().clone(), "default");
     foos.create(&PostParams::default(), &elsewhere).await?;
     let program = Running::start(
         [
@@ -56,10 +32,14 @@ async fn with_a_kubeconfig_it_runs_on_that_cluster_in_the_namespaces_that_are_na
     env.client().create(&foo("web", Some(2))).await?;
     let patient = env.within(Duration::from_secs(60));
     patient.wait_for::<Foo>("web", |foo| foo.status.is_some()).await?;
-    assert_eq!(foos.get(env.namespace()).await?.status, None, "it was not asked to look there");
+    assert_eq!(foos.get(env.namespace()).await?.status, None, "this namespace is not among the named ones");
     foos.delete(env.namespace(), &DeleteParams::default()).await?;
     patient.wait_for::<Deployment>("web", |_| true).await?;
-    assert!(program.end("TERM").contains("reconciled"));
+    let logged = program.end("TERM");
+    assert!(logged.contains("reconciled"), "{logged}");
+    let selected =
+        logged.lines().find(|line| line.contains("cluster selected server=")).expect("one line names it");
+    assert!(selected.contains("origin=\"context "), "{selected}");
     env.finish().await?;
     Ok(())
 }
@@ -95,7 +75,7 @@ async fn metrics_and_probes_are_served_where_the_flags_say() -> Result<()> {
     assert!(debug.contains("foos.samplecontroller.k8s.io"), "{debug}");
     program.end("TERM");
 
-    // Metrics are for those whom the cluster knows, unless it is said otherwise.
+    // By default metrics are for users of the cluster.
     let program = open("--metrics-secure");
     let metrics = program.address(&env, "metrics").await?;
     let refused = get(format!("https://{metrics}"), "/metrics").await.unwrap_err();
@@ -105,7 +85,7 @@ async fn metrics_and_probes_are_served_where_the_flags_say() -> Result<()> {
     Ok(())
 }
 
-/// What a server says at a path, whoever's certificate it shows.
+/// The answer of a server at a path, with any certificate.
 #[cfg(unix)]
 async fn get(server: String, path: &str) -> bowline::kube::Result<String> {
     let mut config = bowline::kube::Config::new(server.parse().expect("an address"));
@@ -122,18 +102,8 @@ fn the_definition_is_printed_for_kubectl() {
     assert_eq!(definition, serde_json::to_value(Foo::crd()).unwrap());
 }
 
-/// What is said when it cannot begin. It may have logged something before.
-fn told(arguments: &[&str], status: i32) -> String {
-    let output = sample_controller().args(arguments).output().expect("it can be started");
-    let told = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(output.status.code(), Some(status), "{told}");
-    assert!(output.stdout.is_empty() && !told.contains("panicked"), "{told}");
-    let is_it = |line: &&str| line.to_lowercase().starts_with("error: ");
-    told.lines().find(is_it).unwrap_or_else(|| panic!("no error: {told}")).to_owned()
-}
-
 #[test]
-fn what_it_cannot_begin_with_is_told_in_one_line() {
+fn a_failure_to_start_is_reported_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("config");
     let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\n\
@@ -157,9 +127,8 @@ fn what_it_cannot_begin_with_is_told_in_one_line() {
             "address in use",
         ),
         (&["--enable-debug"], 2, "there is none: set --metrics-bind-address"),
-        (&["--metrics-secure"], 2, "needs a cluster that tells whose a token is"),
-        (&["--metrics-bind-address", "99999"], 2, "is no address to listen on"),
-        (&["--health-probe-bind-address", ":http"], 2, "is no address to listen on"),
+        (&["--metrics-bind-address", "99999"], 2, "is not a listen address"),
+        (&["--health-probe-bind-address", ":http"], 2, "is not a listen address"),
         (
             &["--leader-elect", "--leader-election-lease-duration", "soon"],
             2,
@@ -173,32 +142,31 @@ fn what_it_cannot_begin_with_is_told_in_one_line() {
         (&["--log-level", "loud"], 2, r#""loud" is not a level"#),
         (&["--log-format", "yaml"], 2, r#"there is no log format "yaml""#),
     ] {
-        let told = told(arguments, status);
-        assert!(told.contains(answer), "{arguments:?}: {told}");
+        let error = error_of(arguments, status);
+        assert!(error.contains(answer), "{arguments:?}: {error}");
     }
 }
 
 #[test]
-fn the_help_tells_what_can_be_done() {
+fn the_help_lists_all_flags() {
     let output = sample_controller().arg("-h").output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     let (own, ready_made) = help.split_once("\nCluster:\n").unwrap();
     insta::assert_snapshot!(own, @"
-    Gives every Foo the Deployment that it names: the operator that everybody knows, written with
-    Bowline
+    Gives every Foo the Deployment that it names: Kubernetes' sample-controller, written with Bowline
 
     Usage: sample-controller [OPTIONS]
 
     Options:
-          --crd      Print the definition of the kind Foo, which a real cluster needs, and end
+          --crd      Print the definition of the kind Foo, which a cluster needs, and end
       -h, --help     Print help (see more with '--help')
       -V, --version  Print version
     ");
     for default in [
-        "unless it says so itself [default: 2]",
+        "unless it sets its own number\n          [default: 2]",
         "info,bowline_runtime::controller=debug]",
         "[default: sample-controller]",
-        ":8081]",
+        "[default: :8081 in a pod",
     ] {
         assert!(ready_made.contains(default), "{default}: {ready_made}");
     }

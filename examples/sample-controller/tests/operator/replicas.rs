@@ -1,4 +1,4 @@
-//! Two replicas of the program, of which one acts.
+//! Two replicas of the program: only the leader acts.
 
 use bowline::prelude::*;
 use bowline_testing::TestEnv;
@@ -31,7 +31,7 @@ async fn when_the_leader_is_killed_the_other_replica_finishes_its_work() -> Resu
 
     create_foos(&env, "first").await?;
     deployments(&env, "first").await?;
-    let leads = replicas.iter().position(acts).expect("somebody made the Deployments");
+    let leads = replicas.iter().position(acts).expect("one of them made the Deployments");
     let (leader, other) = (replicas.remove(leads), replicas.remove(0));
     assert!(!acts(&other), "{}", other.logged());
     let first = holder(&env).await?;
@@ -53,7 +53,7 @@ async fn when_the_leader_is_killed_the_other_replica_finishes_its_work() -> Resu
     Ok(())
 }
 
-/// Only who leads reconciles.
+/// Only the leader reconciles.
 fn acts(replica: &Running) -> bool {
     let logged = replica.logged();
     assert_eq!(logged.contains("became the leader"), logged.contains("reconciled"), "{logged}");

@@ -1,12 +1,8 @@
 //! Two replicas of the program on an API server that crashes and comes back: a real one of the test's own on that arm, and the
 //! embedded one, which is away for as long.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use bowline::prelude::*;
 use bowline::runtime::transport::{self, TransportOptions};
-use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
 use bowline_testing::{Arm, Binaries, RealControlPlane, TestEnv};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -42,32 +38,19 @@ async fn an_api_server_that_restarts_costs_one_replica_its_lease_at_most_and_wor
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedded_server_that_is_away_for_a_while_costs_one_replica_its_lease_at_most() -> Result<()> {
-    let away = Away::default();
-    let env = TestEnv::builder().hook(away.clone()).start().await?;
+    let env = TestEnv::builder().start().await?;
     let plane = Plane::of(&env).await?;
-    let world = World { kube: env.kube().clone(), clock: env.clock().clone() };
+    let world = World { kube: env.kube_client().clone(), clock: env.clock().clone() };
     let restart = async || {
-        away.0.store(true, Ordering::SeqCst);
+        let away = env.faults()?.all().lose_request();
         // Longer than the lease.
         world.clock.sleep(Duration::from_secs(3)).await;
-        away.0.store(false, Ordering::SeqCst);
+        away.remove();
         Ok(())
     };
     world.work_through(std::path::Path::new(plane.kubeconfig()), restart).await?;
     env.finish().await?;
     Ok(())
-}
-
-/// Cuts every connection while it is set.
-#[derive(Clone, Default)]
-struct Away(Arc<AtomicBool>);
-
-impl Hook for Away {
-    fn before<'a>(&'a self, _: &'a Call) -> HookFuture<'a, Verdict> {
-        let is_away = self.0.load(Ordering::SeqCst);
-        let verdict = if is_away { Verdict::Disconnect } else { Verdict::Proceed };
-        Box::pin(std::future::ready(verdict))
-    }
 }
 
 struct World {
@@ -102,7 +85,7 @@ impl World {
 
         let logs = replicas.each_ref().map(Running::logged);
         let count = |text: &str| logs.iter().filter(|log| log.contains(text)).count();
-        let (led, lost) = (count("became the leader"), count("leader election lost"));
+        let (led, lost) = (count("became the leader"), count("leadership lost"));
         assert!(lost <= 1 && led == lost + 1, "{led} led, {lost} lost the lease: {logs:#?}");
         Ok(())
     }

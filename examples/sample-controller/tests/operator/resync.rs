@@ -1,14 +1,11 @@
 //! Looking again, although nothing happened; and how many Foos are worked on at once.
 
-use std::num::NonZero;
 use std::time::SystemTime;
 
 use bowline::prelude::*;
-use bowline::runtime::{Cause, Run, Trigger};
-use bowline_apiserver::{Call, Hook, HookFuture, Verdict};
-use bowline_testing::TestEnv;
+use bowline::runtime::{Cause, ReconcileRecord, Trigger};
+use bowline_testing::{TestEnv, Verb};
 use k8s_openapi::api::apps::v1::Deployment;
-use tokio::sync::Semaphore;
 
 use crate::world::{create, foo, key, runs, start};
 
@@ -19,7 +16,7 @@ fn every_foo_is_looked_at_again_and_deployments_that_did_not_change_cause_nothin
         let created = create(&env, "web", Some(1)).await?;
         let resyncs = || -> Vec<(SystemTime, String)> {
             let is_resync = |trigger: &&Trigger| trigger.cause() == Cause::Resynced;
-            let of_run = |run: Run| {
+            let of_run = |run: ReconcileRecord| {
                 let resyncs = run.triggers.iter().filter(is_resync).map(ToString::to_string);
                 resyncs.map(|resync| (run.started, resync)).collect::<Vec<_>>()
             };
@@ -45,10 +42,10 @@ fn every_foo_is_looked_at_again_and_deployments_that_did_not_change_cause_nothin
 
 #[test]
 fn as_many_foos_are_worked_on_at_once_as_the_manager_says() -> Result<()> {
-    const WORKERS: NonZero<usize> = NonZero::new(2).unwrap();
-    let gate = Gate(Arc::new(Semaphore::new(0)));
-    let env = TestEnv::builder().hook(gate.clone()).manager(|manager| manager.concurrency(WORKERS));
+    const WORKERS: usize = 2;
+    let env = TestEnv::builder().manager(|manager| manager.concurrency(WORKERS));
     env.test(async |env| {
+        let gate = env.faults()?.on(Verb::Create).resource("deployments").hold();
         start(&env).await?;
         let [controller] = &env.manager().controllers()[..] else { panic!("there is one controller") };
         for name in ["a", "b", "c"] {
@@ -58,25 +55,11 @@ fn as_many_foos_are_worked_on_at_once_as_the_manager_says() -> Result<()> {
         env.wait_until("two are worked on", async || at_once() == 2).await?;
         env.clock().sleep(Duration::from_secs(5)).await;
         assert_eq!(at_once(), 2);
-        gate.0.add_permits(3);
+        assert_eq!(gate.waiting(), 2);
+        gate.release();
         for name in ["a", "b", "c"] {
             env.wait_for::<Deployment>(name, |_| true).await?;
         }
         Ok(())
     })
-}
-
-/// Lets Deployments be created when somebody opens it.
-#[derive(Clone)]
-struct Gate(Arc<Semaphore>);
-
-impl Hook for Gate {
-    fn before<'a>(&'a self, call: &'a Call) -> HookFuture<'a, Verdict> {
-        Box::pin(async move {
-            if call.resource == "deployments" && call.verb.as_str() == "create" {
-                self.0.acquire().await.expect("nobody closes it").forget();
-            }
-            Verdict::Proceed
-        })
-    }
 }

@@ -1,7 +1,7 @@
-//! What the tests do and look at.
+//! Actions and checks of the tests.
 
 use bowline::prelude::*;
-use bowline::runtime::{Outcome, Run};
+use bowline::runtime::{ReconcileOutcome, ReconcileRecord};
 use bowline_testing::TestEnv;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::events::v1::Event;
@@ -15,7 +15,7 @@ pub(crate) fn foo(name: &str, replicas: Option<i32>) -> Foo {
 
 /// Starts the operator.
 pub(crate) async fn start(env: &TestEnv) -> Result<()> {
-    env.install::<Foo>().await?.run(operator).await?;
+    env.install::<Foo>().await?.start(operator).await?;
     Ok(())
 }
 
@@ -39,7 +39,7 @@ pub(crate) async fn scale_deployment(env: &TestEnv, name: &str, replicas: i32) -
     Ok(env.client().patch(&key(env, name), &patch).await?)
 }
 
-/// What a Deployment controller would say.
+/// The status that a Deployment controller would write.
 pub(crate) async fn make_available(env: &TestEnv, name: &str, replicas: i32) -> Result<()> {
     let status = json!({
         "replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas, "availableReplicas": replicas,
@@ -54,7 +54,7 @@ pub(crate) fn replicas(deployment: &Deployment) -> Option<i32> {
 }
 
 /// The reconciles of a Foo, oldest first.
-pub(crate) fn runs(env: &TestEnv, name: &str) -> Vec<Run> {
+pub(crate) fn runs(env: &TestEnv, name: &str) -> Vec<ReconcileRecord> {
     let mut runs = env.cluster().journal().runs();
     runs.retain(|run| run.request.name() == name);
     runs
@@ -62,8 +62,8 @@ pub(crate) fn runs(env: &TestEnv, name: &str) -> Vec<Run> {
 
 /// Waits until a Foo was reconciled, without a failure, because of something.
 pub(crate) async fn wait_for_run(env: &TestEnv, name: &str, trigger: &str) -> Result<()> {
-    let is_it = |run: &Run| {
-        matches!(run.outcome, Outcome::Done | Outcome::Gone)
+    let is_it = |run: &ReconcileRecord| {
+        matches!(run.outcome, ReconcileOutcome::Done | ReconcileOutcome::Gone)
             && run.triggers.iter().any(|one| one.to_string() == trigger)
     };
     let what = format!("{name} was reconciled because of {trigger}");
