@@ -1,4 +1,4 @@
-//! The scenarios about API servers: what they measure, on whom, and how ours should compare.
+//! The scenarios for API servers: metrics, subjects and targets.
 
 mod bare;
 pub(crate) mod client;
@@ -29,7 +29,7 @@ use crate::subject::{OURS, Subject, Work};
 const PEERS: &[Peer] = &[Peer::KubeApiserver];
 const KUBE_APISERVER: &str = "kube-apiserver";
 
-/// The longest fills kube-apiserver with 40,000 objects, which takes a minute when nothing else runs.
+/// The longest run fills kube-apiserver with 40,000 objects, which takes a minute on an idle machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
 const READY_MS: Metric = Metric { name: "ready_ms", unit: "ms" };
@@ -38,7 +38,7 @@ const CPU_US_PER_REQUEST: Metric = Metric { name: "cpu_us_per_request", unit: "Â
 const REQUESTS_PER_S: Metric = Metric { name: "requests_per_s", unit: "requests/s" };
 const RSS_IDLE_MIB: Metric = Metric { name: "rss_idle_mib", unit: "MiB" };
 
-/// What is done with an API server in one run.
+/// Work of one run on an API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     Start,
@@ -47,14 +47,14 @@ pub(crate) enum Scenario {
     Watch,
 }
 
-/// Whose API server it is done with.
+/// The API server of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Maker {
     Bowline,
     KubeApiserver,
 }
 
-/// Runs a scenario and prints its results, see [`scenario::run`]. Without `n`, it has its usual size.
+/// Runs a scenario and prints its results, see [`scenario::run`]. Default of `n`: the scenario's usual size.
 pub(crate) fn run(what: Scenario, common: &Common, n: Option<usize>) -> ExitCode {
     let n = n.unwrap_or(what.usual_n());
     let scenario = scenario::Scenario { name: what.name(), peers: PEERS };
@@ -68,7 +68,7 @@ pub(crate) fn run(what: Scenario, common: &Common, n: Option<usize>) -> ExitCode
     scenario::run(scenario, common, |peers| subjects(what, peers), vec![work])
 }
 
-/// Ours, and kube-apiserver if it is asked for. Each is this program, which starts the server as a process of its own.
+/// Ours, and kube-apiserver if requested. Each is this program, which starts the server in another process.
 fn subjects(what: Scenario, peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<dyn Error>> {
     let program = env::current_exe()?;
     let arguments = |maker: Maker| {
@@ -101,7 +101,7 @@ fn subjects(what: Scenario, peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<
 }
 
 impl Scenario {
-    /// What it is called in the results, and on the command line.
+    /// Name in the results and on the command line.
     fn name(self) -> &'static str {
         match self {
             Self::Start => "apiserver-start",
@@ -115,7 +115,7 @@ impl Scenario {
         self.name().trim_start_matches("apiserver-")
     }
 
-    /// So many objects or requests make a result that counts.
+    /// Minimum number of objects or requests for a result that counts.
     fn usual_n(self) -> usize {
         match self {
             Self::Start => 1,
@@ -150,18 +150,18 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// What a run calls a metric of a variant.
+/// Key of a variant's metric in a run's output.
 fn key(variant: &str, metric: Metric) -> String {
     format!("{variant}: {}", metric.name)
 }
 
-/// A row that every API server has. With a target, it is a bound from above: here less is better wherever it counts.
+/// A row of every API server. A target is an upper bound: less is better for all metrics with targets.
 fn row(variant: &str, metric: Metric, at_most: Option<f64>) -> Row {
     let targets: Vec<_> = at_most.map(|bound| (KUBE_APISERVER, Target::AtMost(bound))).into_iter().collect();
     Row { key: key(variant, metric), ..report::row(variant, metric, &targets) }
 }
 
-/// A row that only ours has, held against another variant of the peer's.
+/// A row of ours only, compared with another variant of the peer's.
 fn row_against(variant: &str, against: &str, metric: Metric, at_most: Option<f64>) -> Row {
     Row { compared: Compared::With(against.to_owned()), ..row(variant, metric, at_most) }
 }

@@ -1,4 +1,4 @@
-//! The command line: which scenario, against whom, how often.
+//! The command line: scenario, peers, number of runs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::replay::widget::GROUP;
 use crate::sink::Logger;
 use crate::workqueue::Workload;
 
-/// Fewer pairs than this say nothing on a machine whose runs differ by half.
+/// Minimum number of pairs for a result that counts: single runs on one machine can differ by half.
 pub(crate) const PAIRS_THAT_COUNT: usize = 5;
 
 /// Run the same work on Bowline and on its peers, interleaved, and compare.
@@ -29,29 +29,29 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Keys through the work queue, and the memory of those that wait in it
+    /// Keys through the work queue, and the memory of waiting keys
     Workqueue(WorkqueueArguments),
-    /// An API server from the start of its process until it is ready, and its memory when idle
+    /// Start of an API server until it is ready, and its memory when idle
     ApiserverStart(Common),
     /// Objects of 1 KB created, updated and read over 16 and 64 connections: 10,000 of each by default
     ApiserverWrite(ApiserverArguments),
     /// Objects of 1.5 and 5 KB listed, whole and by pages, and their memory: 20,000 of each by default
     ApiserverList(ApiserverArguments),
-    /// Updates on their way to 1 and to 100 watchers: 1,000 by default
+    /// Latency of updates to 1 and to 100 watchers: 1,000 updates by default
     ApiserverWatch(ApiserverArguments),
-    /// An informer from its start until it has all objects, and their memory: 20,000 of each kind by default
+    /// Sync of an informer, and its memory: 20,000 objects of each kind by default
     InformerSync(InformerArguments),
-    /// Ten updates of each object on their way to three handlers of one informer: 20,000 objects by default
+    /// Ten updates of each object to three handlers of one informer: 20,000 objects by default
     InformerEvents(InformerArguments),
-    /// Objects read from an informer by key and by index, during updates: 20,000 objects by default
+    /// Reads from an informer by key and by index, during updates: 20,000 objects by default
     CacheRead(InformerArguments),
-    /// Objects that are in the cache and need nothing, reconciled five times: 100,000 reconciles by default
+    /// Reconciles of cached objects without changes, five per object: 100,000 reconciles by default
     ReconcileThroughput(ReconcileArguments),
-    /// Updates on their way to a reconciler, one by one and many: 20,000 objects by default
+    /// Latency of updates to a reconciler, single and under load: 20,000 objects by default
     ReconcileLatency(InformerArguments),
-    /// An operator like the sample controller, until all is as it should be: with 500 and with 5,000 Foos by default
+    /// An operator like the sample controller, until it has converged: with 500 and with 5,000 Foos by default
     FooConverge(FooArguments),
-    /// One workload on our own queue, in this process: how `workqueue` runs itself
+    /// One workload on our own queue, in this process; used by `workqueue`
     #[command(hide = true)]
     WorkqueueSubject {
         #[arg(long)]
@@ -59,7 +59,7 @@ pub(crate) enum Command {
         #[arg(long)]
         n: usize,
     },
-    /// One run on one API server: how the `apiserver-…` scenarios run themselves
+    /// One run on one API server; used by the `apiserver-…` scenarios
     #[command(hide = true)]
     ApiserverLoad(LoadArguments),
     /// Our own API server, in this process
@@ -70,10 +70,10 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 1)]
         n: usize,
     },
-    /// One run of one informer: how the scenarios about informers run themselves
+    /// One run of one informer; used by the scenarios about informers
     #[command(hide = true)]
     InformerSubject(InformerSubjectArguments),
-    /// kube-apiserver with objects: until stdin ends, the first line of stdout tells where
+    /// kube-apiserver with objects, until stdin ends; prints its endpoint to stdout first
     #[command(hide = true)]
     InformerServer {
         #[arg(long)]
@@ -81,25 +81,25 @@ pub(crate) enum Command {
         #[arg(long)]
         n: usize,
     },
-    /// One run of one controller: how the scenarios about reconcilers run themselves
+    /// One run of one controller; used by the scenarios about reconcilers
     #[command(hide = true)]
     ReconcileSubject(ReconcileSubjectArguments),
-    /// kube-apiserver that knows Foos: until stdin ends, the first line of stdout tells where
+    /// kube-apiserver with the kind Foo, until stdin ends; prints its endpoint to stdout first
     #[command(hide = true)]
     FooServer {
         #[arg(long)]
         programs: PathBuf,
     },
-    /// One run of one operator: how `foo-converge` runs itself
+    /// One run of one operator; used by `foo-converge`
     #[command(hide = true)]
     FooLoad(FooLoadArguments),
-    /// The server that plays watches to the informer scenarios: until stdin ends, the first line of stdout tells where
+    /// The replay server of the informer scenarios, until stdin ends; prints its endpoint to stdout first
     #[command(hide = true)]
     ReplayServer {
         #[arg(long)]
         n: usize,
     },
-    /// How fast the replay server is, to a client that only reads
+    /// Speed of the replay server with a client that only reads
     #[command(hide = true)]
     ReplayCeiling {
         #[arg(long, default_value_t = 20_000)]
@@ -107,16 +107,16 @@ pub(crate) enum Command {
     },
 }
 
-/// What every scenario takes.
+/// Arguments of every scenario.
 #[derive(Args, Debug)]
 pub(crate) struct Common {
-    /// Whom to compare with; may be given more than once
+    /// Peer to compare with; may be given more than once
     #[arg(long = "peer", value_name = "PEER")]
     peers: Vec<Peer>,
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     pub(crate) json: bool,
-    /// How often each subject runs each workload; below 5 the result does not count
+    /// Number of runs of each workload per subject; below 5 the result does not count
     #[arg(long, default_value_t = PAIRS_THAT_COUNT, value_parser = at_least_one)]
     pub(crate) pairs: usize,
 }
@@ -134,13 +134,13 @@ pub(crate) struct ApiserverArguments {
 pub(crate) struct FooArguments {
     #[command(flatten)]
     pub(crate) common: Common,
-    /// With so many Foos alone
+    /// Only with this number of Foos
     #[arg(long, value_parser = at_least_one)]
     pub(crate) n: Option<usize>,
-    /// With so many workers alone; 2 and 16 by default
+    /// Only with this number of workers. Default: 2 and 16
     #[arg(long, value_parser = at_least_one)]
     pub(crate) workers: Option<usize>,
-    /// Only what an election costs: three controllers of ours with one and without
+    /// Only the cost of an election: three controllers of ours with one and without
     #[arg(long, conflicts_with = "peers")]
     pub(crate) election: bool,
 }
@@ -161,7 +161,7 @@ pub(crate) struct ReconcileArguments {
     /// Reconciles that count; a multiple of 500
     #[arg(long, default_value_t = 100_000, value_parser = five_hundreds)]
     pub(crate) n: usize,
-    /// Who writes the lines of the subjects in Rust
+    /// Logger of the subjects in Rust
     #[arg(long, value_enum, default_value_t = Logger::Bowline)]
     pub(crate) logger: Logger,
 }
@@ -186,7 +186,7 @@ pub(crate) enum Peer {
     KubeApiserver,
 }
 
-/// A peer was asked for that the scenario has no subject for.
+/// The scenario has no subject for a requested peer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoSuchPeer {
     scenario: &'static str,
@@ -195,10 +195,10 @@ pub(crate) struct NoSuchPeer {
 }
 
 impl Common {
-    /// The peers that were asked for, each once.
+    /// The requested peers, each once.
     ///
     /// # Errors
-    /// When one of them is not among those the scenario has.
+    /// When the scenario does not support one of them.
     pub(crate) fn peers(
         &self,
         scenario: &'static str,
@@ -212,7 +212,7 @@ impl Common {
 }
 
 impl WorkqueueArguments {
-    /// The workloads to run: those asked for, by default all.
+    /// The workloads to run. Default: all.
     pub(crate) fn workloads(&self) -> Vec<Workload> {
         let asked: BTreeSet<_> = self.workloads.iter().copied().collect();
         if asked.is_empty() { Workload::value_variants().to_vec() } else { asked.into_iter().collect() }
@@ -239,7 +239,7 @@ impl fmt::Display for NoSuchPeer {
 
 impl std::error::Error for NoSuchPeer {}
 
-/// What is typed for a value on the command line.
+/// Name of a value on the command line.
 pub(crate) fn typed(value: &impl ValueEnum) -> String {
     let value = value.to_possible_value().expect("every value of ours can be typed");
     value.get_name().to_owned()
@@ -253,7 +253,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Groups of a hundred objects are whole.
+/// Parses a multiple of a hundred.
 fn hundreds(text: &str) -> Result<usize, String> {
     match at_least_one(text)? {
         number if number.is_multiple_of(GROUP) => Ok(number),
@@ -261,7 +261,7 @@ fn hundreds(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Five reconciles of each object, in whole groups.
+/// Parses a multiple of five hundred: five reconciles per object.
 fn five_hundreds(text: &str) -> Result<usize, String> {
     match at_least_one(text)? {
         number if number.is_multiple_of(5 * GROUP) => Ok(number),

@@ -1,4 +1,4 @@
-//! A server that has to be there while subjects run: a process of its own, told about in a file, for one scenario.
+//! A server for the subjects of one scenario: a separate process whose endpoint is in a file.
 
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use crate::apiserver::client::Endpoint;
 
-/// It ends when this is dropped.
+/// The server ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Companion {
     child: Child,
@@ -19,7 +19,7 @@ pub(crate) struct Companion {
 }
 
 impl Companion {
-    /// The server that plays watches of so many widgets.
+    /// The replay server, with this number of widgets.
     ///
     /// # Errors
     /// When it cannot be started, or ends before it is ready.
@@ -27,7 +27,7 @@ impl Companion {
         Self::start("the replay server", &["replay-server", "--n", &n.to_string()])
     }
 
-    /// kube-apiserver with etcd, out of this directory, filled with so many Pods and `ConfigMap`s.
+    /// kube-apiserver with etcd from this directory, with this number of Pods and `ConfigMap`s.
     ///
     /// # Errors
     /// When it cannot be started, or ends before it is ready.
@@ -39,7 +39,7 @@ impl Companion {
         Self::start("kube-apiserver", &["informer-server", "--programs", &programs, "--n", &n.to_string()])
     }
 
-    /// kube-apiserver with etcd, out of this directory, which knows the kind `Foo`.
+    /// kube-apiserver with etcd from this directory, with the kind `Foo`.
     ///
     /// # Errors
     /// When it cannot be started, or ends before it is ready.
@@ -48,7 +48,7 @@ impl Companion {
         Self::start("kube-apiserver", &["foo-server", "--programs", &programs])
     }
 
-    /// Starts this program with other arguments. It prints where it is on one line when it is ready, and ends with its
+    /// Starts this program with other arguments. It prints its endpoint on one line when it is ready, and ends with its
     /// stdin.
     fn start(what: &'static str, arguments: &[&str]) -> Result<Self, CompanionError> {
         let started = || -> io::Result<_> {
@@ -72,19 +72,19 @@ impl Companion {
         match ready {
             Ok((endpoint, file)) => Ok(Self { child, endpoint, file }),
             Err(source) => {
-                // It has told why on stderr, or has to end now.
+                // It has printed the reason on stderr, or must be stopped now.
                 let _ = end(&mut child);
                 Err(error(source))
             }
         }
     }
 
-    /// Where it is.
+    /// The endpoint of the server.
     pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The file that tells where it is, for no one else to read.
+    /// The file with the endpoint, readable only by its owner.
     pub(crate) fn file(&self) -> &Path {
         self.file.path()
     }
@@ -103,7 +103,7 @@ fn end(child: &mut Child) -> io::Result<()> {
     child.wait().map(|_| ())
 }
 
-/// Why there is no server.
+/// A server cannot be started.
 #[derive(Debug)]
 pub(crate) struct CompanionError {
     what: &'static str,

@@ -1,4 +1,4 @@
-//! One run, in this process, from its start to its exit status: what every program does that a scenario starts.
+//! One run in this process, from its start to its exit status.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 use crate::apiserver::load::Failure;
 use crate::subject::Measured;
 
-/// Does it and prints what was measured, as one line of JSON.
+/// Performs a run and prints its measurements, as one line of JSON.
 pub(crate) fn measured<F>(run: impl FnOnce(Scope) -> F) -> ExitCode
 where
     F: Future<Output = Result<Measured, Failure>> + Send + 'static,
@@ -17,7 +17,7 @@ where
     printed(block_on(run))
 }
 
-/// The same, for who looks on while another process works: on one thread, so that it takes as little as it can.
+/// The same on one thread, for a run that observes another process and should use few resources.
 pub(crate) fn measured_on_one_thread<F>(run: impl FnOnce(Scope) -> F) -> ExitCode
 where
     F: Future<Output = Result<Measured, Failure>> + Send + 'static,
@@ -31,10 +31,10 @@ fn printed(measured: Result<Measured, Failure>) -> ExitCode {
     }))
 }
 
-/// Does it, on a runtime with all cores.
+/// Runs a future on a runtime with all cores.
 ///
 /// # Errors
-/// When it fails, or there is no runtime.
+/// When it fails, or the runtime cannot be built.
 pub(crate) fn block_on<F, T>(run: impl FnOnce(Scope) -> F) -> Result<T, Failure>
 where
     F: Future<Output = Result<T, Failure>> + Send + 'static,
@@ -50,12 +50,12 @@ where
 {
     runtime.enable_all().build()?.block_on(async {
         let scope = Clock::real().scope("program");
-        // A task, not this thread: it would have to be woken for everything.
+        // In a task: wake-ups of this thread would be slower.
         scope.spawn("run", run(scope.scope("run"))).await?
     })
 }
 
-/// The exit status, after telling why if it is one of failure.
+/// The exit status, after printing the error of a failure.
 pub(crate) fn ended(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

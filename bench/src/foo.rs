@@ -1,5 +1,4 @@
-//! `foo-converge`: operators that do what Kubernetes' sample controller does, from their start until there is nothing
-//! left to do.
+//! `foo-converge`: operators like Kubernetes' sample controller, from their start until they have converged.
 
 mod bowline;
 mod kube_rs;
@@ -31,11 +30,11 @@ use operator::Mode;
 const SCENARIO: &str = "foo-converge";
 const PEERS: &[Peer] = &[Peer::Go, Peer::KubeRs];
 
-/// How many Foos, and how often each subject has to cope with as many at the most.
+/// Numbers of Foos, each with a maximum of pairs.
 const SIZES: [(usize, Option<usize>); 2] = [(500, None), (5_000, Some(3))];
 const WORKERS: [usize; 2] = [2, 16];
 
-/// The longest takes some two minutes when nothing else runs.
+/// The longest run takes some two minutes on an idle machine.
 const LIMIT: Duration = Duration::from_secs(900);
 
 const CONFLICTS: Metric = Metric { name: "conflicts", unit: "answers" };
@@ -43,25 +42,25 @@ const API_CALLS: Metric = Metric { name: "api_calls", unit: "requests" };
 const EVENTS: Metric = Metric { name: "events", unit: "events" };
 const IDLE_WRITES: Metric = Metric { name: "idle_writes", unit: "requests" };
 
-/// The operators on Go's libraries, and their programs.
+/// The operators in Go, and their programs.
 const GO: [(Library, &str); 2] =
     [(go::CLIENT_GO, "client-go-foo"), (go::CONTROLLER_RUNTIME, "controller-runtime-foo")];
 
-/// The same in Rust, which are of this package.
+/// The operators in Rust, which are programs of this package.
 const BOWLINE_FOO: &str = "bowline-foo";
 const KUBE_RS_FOO: &str = "kube-rs-foo";
 
-/// How many Foos there are, and workers, where the cost of an election is measured.
+/// Number of Foos, and of workers, for the cost of an election.
 const ELECTION_N: usize = 500;
 const ELECTION_WORKERS: usize = 2;
 
-/// What an election may cost.
+/// Allowed cost of an election.
 const ELECTION_TARGET: Target = Target::AtMost(1.05);
 
 /// Runs the scenario and prints its results, see [`scenario::run`].
 pub(crate) fn run(arguments: &FooArguments) -> ExitCode {
     let scenario = scenario::Scenario { name: SCENARIO, peers: PEERS };
-    // It is there until all have run.
+    // Kept until all have run.
     let mut companion = None;
     let subjects = |peers: &BTreeSet<Peer>| {
         let programs = peers.contains(&Peer::Go).then(go::build).transpose()?;
@@ -71,7 +70,7 @@ pub(crate) fn run(arguments: &FooArguments) -> ExitCode {
     scenario::run(scenario, &arguments.common, subjects, all_work(arguments))
 }
 
-/// All workloads that are asked for.
+/// All requested workloads.
 fn all_work(arguments: &FooArguments) -> Vec<Work> {
     let FooArguments { n, workers, election, .. } = *arguments;
     let with_election = || election_work(n.unwrap_or(ELECTION_N), workers.unwrap_or(ELECTION_WORKERS));
@@ -89,7 +88,7 @@ fn all_work(arguments: &FooArguments) -> Vec<Work> {
     all
 }
 
-/// Ours and those that the peers stand for. Each is this program, which starts the operator as a process of its own.
+/// Ours and those of the peers. Each is this program, which starts the operator in another process.
 fn subjects(
     peers: &BTreeSet<Peer>,
     programs: Option<&Path>,
@@ -200,7 +199,7 @@ mod tests {
     #[test]
     fn an_election_is_held_against_the_same_without() {
         let work = election_work(500, 2);
-        let told: Vec<_> = work
+        let reported: Vec<_> = work
             .rows
             .iter()
             .flat_map(|row| row.targets.iter().map(move |(whom, target)| (row, whom, target)))
@@ -212,13 +211,13 @@ mod tests {
         let expected = ["cpu_s", "rss_peak_mib", "rss_settled_mib"].map(|metric| {
             format!("election workers=2 n=500: {metric} ≤ 1.05× bowline managed workers=2 n=500")
         });
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
     fn variants_and_targets_are_the_agreed_ones() {
         let work = work(500, 16, Some(3));
-        let told: Vec<_> = work
+        let reported: Vec<_> = work
             .rows
             .iter()
             .flat_map(|row| {
@@ -240,7 +239,7 @@ mod tests {
             }
         }
         expected.extend(["conflicts ≤ 0", "idle_writes ≤ 0"].map(str::to_owned));
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
         assert!(work.rows.iter().all(|row| row.variant == "workers=16 n=500"));
         assert_eq!((work.pairs(5), work.pairs(1)), (3, 1));
     }

@@ -1,4 +1,4 @@
-//! The peers that are written in Go: building them, and which versions they are.
+//! The peers in Go: their builds and versions.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -9,12 +9,12 @@ use crate::subject::Subject;
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/go");
 const GO_MOD: &str = include_str!("../peers/go/go.mod");
 
-/// What subjects are called that stand on Go's libraries, and the modules that these are.
+/// Names of the subjects on Go libraries, and their modules.
 pub(crate) const CLIENT_GO: Library = Library { name: "client-go", module: "k8s.io/client-go" };
 pub(crate) const CONTROLLER_RUNTIME: Library =
     Library { name: "controller-runtime", module: "sigs.k8s.io/controller-runtime" };
 
-/// A library that subjects stand on.
+/// A library of subjects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Library {
     pub(crate) name: &'static str,
@@ -26,7 +26,7 @@ impl Library {
         module_version(self.module).unwrap_or("of unknown version")
     }
 
-    /// The subject that is a program in this directory, with what is to be told before the workload.
+    /// The subject that is a program in this directory, with its arguments before the workload.
     pub(crate) fn subject(self, programs: &Path, program: &str, arguments: &[String]) -> Subject {
         Subject {
             name: self.name,
@@ -37,16 +37,16 @@ impl Library {
     }
 }
 
-/// Builds all commands of the Go module and gives the directory they are in, in Cargo's target directory.
+/// Builds all commands of the Go module and returns their directory, in Cargo's target directory.
 ///
-/// What the Go tool has to say goes to stderr.
+/// Output of the Go tool goes to stderr.
 ///
 /// # Errors
 /// When Go is missing, or the build fails.
 pub(crate) fn build() -> Result<PathBuf, BuildError> {
     let programs = programs_directory(&env::current_exe().map_err(BuildError::NoTargetDirectory)?);
     eprintln!("building the Go peers; the first time takes a minute or two");
-    // With a slash at its end it is a directory, whether it exists or not.
+    // A slash at the end makes it a directory, whether it exists or not.
     let output = format!("{}/", programs.display());
     let status = Command::new("go")
         .args(["build", "-trimpath", "-o", &output, "./cmd/..."])
@@ -56,18 +56,18 @@ pub(crate) fn build() -> Result<PathBuf, BuildError> {
     if status.success() { Ok(programs) } else { Err(BuildError::Failed(status)) }
 }
 
-/// The version of a module that the peers are built with, as `go.mod` has it.
+/// The version of a module in the peers' `go.mod`.
 fn module_version(module: &str) -> Option<&'static str> {
     GO_MOD.lines().find_map(|line| line.trim().strip_prefix(module)?.strip_prefix(' ')?.split(' ').next())
 }
 
-/// Programs are in `target/release`, what they build beside that.
+/// This program is in `target/release`; built ones go beside it.
 fn programs_directory(this_program: &Path) -> PathBuf {
     let target = this_program.parent().and_then(Path::parent).unwrap_or(Path::new("."));
     target.join("bench-peers")
 }
 
-/// Why there are no Go peers.
+/// The Go peers cannot be built.
 #[derive(Debug)]
 pub(crate) enum BuildError {
     NoTargetDirectory(io::Error),
@@ -79,7 +79,7 @@ pub(crate) enum BuildError {
 }
 
 impl BuildError {
-    /// The program or the directory to run it in was not found: the system does not tell which.
+    /// The program or its working directory was not found: the system does not distinguish them.
     fn not_started(error: io::Error, source: &Path) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound if source.is_dir() => Self::NoGo,

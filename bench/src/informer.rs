@@ -1,4 +1,4 @@
-//! The scenarios about informers: what they measure, on whom, and how ours should compare.
+//! The scenarios for informers: metrics, subjects and targets.
 
 mod bowline;
 mod events;
@@ -25,14 +25,14 @@ use crate::report::{Metric, Row};
 use crate::subject::Work;
 use crate::{replay, scenario};
 
-/// How this program is told to be a subject.
+/// Arguments that make this program a subject.
 const SUBJECT: &str = "informer-subject";
 
 const PEERS: &[Peer] = &[Peer::Go, Peer::KubeRs];
-/// The slowest takes some ten seconds when nothing else runs.
+/// The slowest run takes some ten seconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// How long to wait between two looks at the memory of a subject.
+/// Interval between two samples of a subject's memory.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 const EVENTS_PER_S: Metric = Metric { name: "events_per_s", unit: "events/s" };
@@ -40,7 +40,7 @@ const READS_PER_S: Metric = Metric { name: "reads_per_s", unit: "reads/s" };
 const CALLBACKS: Metric = Metric { name: "callbacks", unit: "callbacks" };
 const LIVE_BYTES_PER_OBJECT: Metric = Metric { name: "live_bytes_per_object", unit: "B" };
 
-/// Which of the scenarios.
+/// A scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
     Sync,
@@ -48,12 +48,12 @@ pub(crate) enum Scenario {
     CacheRead,
 }
 
-/// What is done in one run. The Go programs know them by the same names.
+/// Tasks of a run. The Go programs use the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Task {
-    /// Start an informer and wait until it has everything
+    /// Start an informer and wait for its sync
     Sync,
-    /// Have three handlers see updates
+    /// Deliver updates to three handlers
     Events,
     /// Read objects by their keys, during updates
     Get,
@@ -61,7 +61,7 @@ pub(crate) enum Task {
     Index,
 }
 
-/// What there is to sync. The Go programs know them by the same names.
+/// Synced kinds. The Go programs use the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Resource {
     Pods,
@@ -72,10 +72,10 @@ pub(crate) enum Resource {
 /// Runs a scenario and prints its results, see [`scenario::run`].
 pub(crate) fn run(what: Scenario, common: &Common, n: usize) -> ExitCode {
     let scenario = scenario::Scenario { name: what.name(), peers: PEERS };
-    // It is there until all have run.
+    // Kept until all have run.
     let mut companion = None;
     let subjects = |peers: &BTreeSet<Peer>| {
-        // What cannot be built is told before a server is filled.
+        // A build failure is reported before a server is filled.
         let programs = peers.contains(&Peer::Go).then(go::build).transpose()?;
         let counting = (what == Scenario::Sync).then(program::counting).transpose()?;
         let started = match what {
@@ -102,7 +102,7 @@ pub(crate) fn run(what: Scenario, common: &Common, n: usize) -> ExitCode {
 }
 
 impl Scenario {
-    /// What it is called in the results, and on the command line.
+    /// Name in the results and on the command line.
     fn name(self) -> &'static str {
         match self {
             Self::Sync => "informer-sync",
@@ -111,7 +111,7 @@ impl Scenario {
         }
     }
 
-    /// What the subject of this scenario stands on that is written in Go, and its program.
+    /// The Go library of this scenario's peer, and its program.
     fn go_peer(self) -> (Library, &'static str) {
         match self {
             Self::Sync | Self::Events => (go::CLIENT_GO, "client-go-informer"),

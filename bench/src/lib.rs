@@ -1,4 +1,4 @@
-//! Runs the same work on Bowline and on its peers, and tells how they compare. See `README.md`.
+//! Runs the same work on Bowline and on its peers, and compares them. See `README.md`.
 //!
 //! A library because it is several programs: the one that measures, the same with an allocator that counts, and operators
 //! that have to be measured by themselves.
@@ -31,7 +31,7 @@ use crate::informer::Scenario as Informer;
 use crate::reconcile::Scenario as Reconcile;
 use crate::sink::Logger;
 
-/// Does what the command line says. A program whose allocator counts tells how many bytes are allocated now.
+/// Runs the command line. `allocated` returns the allocated bytes, in a program with a counting allocator.
 #[must_use]
 pub fn run(allocated: Option<fn() -> usize>) -> ExitCode {
     match Arguments::parse().command {
@@ -63,13 +63,13 @@ pub fn run(allocated: Option<fn() -> usize>) -> ExitCode {
     }
 }
 
-/// Is the sample controller on our own libraries, until stdin ends, and prints what it used.
+/// Runs the sample controller on our own libraries until stdin ends, and prints its resource usage.
 #[must_use]
 pub fn bowline_foo() -> ExitCode {
     foo::operator::bowline()
 }
 
-/// Is the sample controller on kube-rs, until stdin ends, and prints what it used.
+/// Runs the sample controller on kube-rs until stdin ends, and prints its resource usage.
 #[must_use]
 pub fn kube_rs_foo() -> ExitCode {
     foo::operator::kube_rs()

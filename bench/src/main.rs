@@ -1,4 +1,4 @@
-//! The program that measures.
+//! The benchmark program.
 
 use std::process::ExitCode;
 

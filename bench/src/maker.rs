@@ -1,4 +1,4 @@
-//! Whose library a subject stands on that is in this program.
+//! The libraries of the subjects in this program.
 
 use std::{env, fmt, io};
 
@@ -6,13 +6,13 @@ use clap::ValueEnum;
 
 use crate::subject::{OURS, Subject};
 
-/// What the subject that stands on kube-rs is called.
+/// Name of the kube-rs subject.
 pub(crate) const KUBE_RS: &str = "kube-rs";
 
-/// The version of kube-rs that is in the lock file; a test looks.
+/// The version of kube-rs in the lock file, checked by a test.
 const KUBE_RS_VERSION: &str = "5.0.0";
 
-/// Whose it is, of those that are in this program.
+/// The library of a subject in this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Maker {
     Bowline,
@@ -20,7 +20,7 @@ pub(crate) enum Maker {
 }
 
 impl Maker {
-    /// What its subject is called.
+    /// Name of its subject.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bowline => OURS,
@@ -35,10 +35,10 @@ impl Maker {
         }
     }
 
-    /// The subject that is this program with a command and what is to be told before the workload.
+    /// The subject that is this program, with a command and its arguments before the workload.
     ///
     /// # Errors
-    /// When this program cannot tell where it is.
+    /// When the path of this program is unknown.
     pub(crate) fn subject(self, command: &str, arguments: &[String]) -> io::Result<Subject> {
         let mut all = vec![command.to_owned(), "--maker".to_owned(), self.to_string()];
         all.extend_from_slice(arguments);

@@ -1,4 +1,4 @@
-//! What several scenarios measure: the same work has the same name everywhere.
+//! Metrics of several scenarios: the same work has the same name everywhere.
 
 use crate::report::Metric;
 

@@ -1,4 +1,4 @@
-//! What a process has used so far: this one, or another.
+//! Resource usage of a process: this one, or another.
 
 use std::time::Duration;
 use std::{fs, io};
@@ -6,7 +6,7 @@ use std::{fs, io};
 use bowline_clock::Clock;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Something has settled when it has changed by less than a hundredth over so many looks.
+/// Number of samples over which a settled value changes by less than 1 %.
 const LOOKS: usize = 6;
 const MOST_LOOKS: usize = 60;
 
@@ -16,18 +16,18 @@ pub(crate) fn cpu_seconds() -> f64 {
     used.expect("no process has used less than nothing").as_secs_f64()
 }
 
-/// A field of `/proc/self/status` that is in KiB, in MiB.
+/// A field of `/proc/self/status` in KiB, converted to MiB.
 ///
 /// # Panics
-/// Where there is no such field: not on Linux.
+/// When the field does not exist, as on systems other than Linux.
 pub(crate) fn status_mib(field: &str) -> f64 {
     status_mib_of(std::process::id(), field).expect("Linux has /proc")
 }
 
-/// CPU seconds of all threads of another process, in user and kernel mode, to a hundredth or so.
+/// CPU seconds of all threads of another process, in user and kernel mode, with a resolution of about a hundredth.
 ///
 /// # Errors
-/// When there is no such process.
+/// When the process does not exist.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 pub(crate) fn cpu_seconds_of(pid: u32) -> io::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
@@ -35,10 +35,10 @@ pub(crate) fn cpu_seconds_of(pid: u32) -> io::Result<f64> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// A field of another process's `/proc/PID/status` that is in KiB, in MiB.
+/// A field of another process's `/proc/PID/status` in KiB, converted to MiB.
 ///
 /// # Errors
-/// When there is no such process, or no such field.
+/// When the process or the field does not exist.
 pub(crate) fn status_mib_of(pid: u32, field: &str) -> io::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -46,7 +46,7 @@ pub(crate) fn status_mib_of(pid: u32, field: &str) -> io::Result<f64> {
     kib.map(|kib| kib / 1024.0).ok_or_else(|| unexpected(&status))
 }
 
-/// What `look` finds when that does not change any more, or after looking often enough.
+/// Value of `look` once it no longer changes, or after the last sample.
 ///
 /// # Errors
 /// When `look` fails.

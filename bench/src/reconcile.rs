@@ -1,4 +1,4 @@
-//! The scenarios about reconcilers: what they measure, on whom, and how ours should compare.
+//! The scenarios for reconcilers: metrics, subjects and targets.
 
 mod bowline;
 mod kube_rs;
@@ -20,34 +20,34 @@ use crate::sink::Logger;
 use crate::subject::Work;
 use crate::{go, scenario};
 
-/// How this program is told to be a subject.
+/// Arguments that make this program a subject.
 const SUBJECT: &str = "reconcile-subject";
 
 const PEERS: &[Peer] = &[Peer::Go, Peer::KubeRs];
 
-/// The slowest takes some ten seconds when nothing else runs.
+/// The slowest run takes some ten seconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Which of the scenarios.
+/// A scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
     Throughput,
     Latency,
 }
 
-/// What is done in one run. The Go program knows them by the same names.
+/// Tasks of a run. The Go program uses the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Task {
-    /// Reconcile each object so many times
+    /// Number of reconciles of each object
     Throughput,
-    /// Reconcile objects when they change
+    /// Reconcile changed objects
     Latency,
 }
 
 /// Runs a scenario and prints its results, see [`scenario::run`].
 pub(crate) fn run(what: Scenario, common: &Common, n: usize, logger: Logger) -> ExitCode {
     let scenario = scenario::Scenario { name: what.name(), peers: PEERS };
-    // It is there until all have run.
+    // Kept until all have run.
     let mut companion = None;
     let subjects = |peers: &BTreeSet<Peer>| {
         let programs = peers.contains(&Peer::Go).then(go::build).transpose()?;
@@ -71,7 +71,7 @@ pub(crate) fn run(what: Scenario, common: &Common, n: usize, logger: Logger) -> 
 }
 
 impl Scenario {
-    /// What it is called in the results, and on the command line.
+    /// Name in the results and on the command line.
     fn name(self) -> &'static str {
         match self {
             Self::Throughput => "reconcile-throughput",
@@ -79,7 +79,7 @@ impl Scenario {
         }
     }
 
-    /// How many objects the server has.
+    /// Number of objects on the server.
     fn objects(self, n: usize) -> usize {
         match self {
             Self::Throughput => n / throughput::ROUNDS,

@@ -1,7 +1,7 @@
-//! A server that plays the same watch to everybody: it lists a custom kind, and when told to go, streams updates of it,
-//! as fast as they are taken or so many a second. It is a process of its own.
+//! A server that replays the same watch to every client: it lists a custom kind, and after a start request, streams
+//! updates of it, as fast as clients read or at a given rate. It is a separate process.
 //!
-//! Everything is rendered before it listens, so that all it does while a subject is measured is to encrypt and to write.
+//! Everything is rendered before it listens, so that it only encrypts and writes while a subject is measured.
 
 pub(crate) mod ceiling;
 mod frames;
@@ -18,12 +18,12 @@ use self::frames::Recording;
 use self::server::Replay;
 use crate::apiserver::load::Failure;
 
-/// How often each object is updated after the word go.
+/// Number of updates of each object after the start signal.
 pub(crate) const ROUNDS: usize = 10;
 
-/// Serves until stdin ends; the first line of stdout tells where.
+/// Serves until stdin ends; prints the endpoint to stdout first.
 pub(crate) fn main(n: usize) -> ExitCode {
-    // Two watchers at once are not played to, so more threads would have nothing to do.
+    // Only one watcher is served at once, so more threads would be idle.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let served = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(serve(n)));
     match served {
@@ -41,7 +41,7 @@ async fn serve(n: usize) -> Result<(), Failure> {
     let replay = Replay::new(&scope, Recording::new(n, ROUNDS))?;
     println!("{}", serde_json::to_string(&replay.endpoint(listener.local_addr()?))?);
     scope.spawn("accept", replay.accept(listener));
-    // Whoever started it holds the other end: this ends with them, whatever they end by.
+    // The parent process holds the other end, so this process ends with it in any case.
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
     scope.abort();
     Ok(())

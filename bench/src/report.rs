@@ -1,4 +1,4 @@
-//! What the runs say: medians, paired ratios and targets, as lines of JSON or as a table.
+//! Report of the runs: medians, paired ratios and targets, as lines of JSON or as a table.
 
 use std::fmt;
 
@@ -6,44 +6,44 @@ use serde::Serialize;
 
 use crate::subject::{OURS, Runs};
 
-/// Something that is measured, and in what.
+/// A measured quantity and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
 }
 
-/// What a ratio of ours to a peer's has to be.
+/// Target of a ratio between ours and a peer's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
 }
 
-/// One metric of one variant of the work: what every subject has a value of in each run.
+/// One metric of one variant of the work, with a value per subject and run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) variant: String,
     pub(crate) metric: Metric,
-    /// What a run calls it in the object that it prints.
+    /// Key in the JSON object that a run prints.
     pub(crate) key: String,
     pub(crate) compared: Compared,
-    /// The key of another row of ours that ours is held against too.
+    /// Key of another row of ours to compare with.
     pub(crate) own: Option<String>,
-    /// What ours must not be above, as such: where what counts is not a ratio.
+    /// Absolute maximum of ours, for rows that are not ratios.
     pub(crate) at_most: Option<f64>,
-    /// By the names of peers; by our own name, the one for [`own`](Self::own).
+    /// Targets by the names of peers; under our own name, the one for [`own`](Self::own).
     pub(crate) targets: Vec<(&'static str, Target)>,
 }
 
-/// What of a peer's a row is held against.
+/// Row of a peer that a row is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
-    /// The same row: peers have it too.
+    /// The same row, which peers have too.
     Same,
-    /// The row of another variant, with the same metric: peers do not have this one.
+    /// The row of another variant with the same metric, since peers lack this one.
     With(String),
-    /// Nothing: peers do not have this one, nor its like.
+    /// No row: peers have no comparable one.
     Nothing,
 }
 
@@ -76,7 +76,7 @@ impl Row {
         self.compared == Compared::Same || subject == OURS
     }
 
-    /// Whether the table has a line of this subject: of a peer, also when it is another variant that ours is held against.
+    /// Whether the table has a line of this subject. A peer has one also if ours is compared with another variant.
     fn is_shown_of(&self, subject: &str) -> bool {
         self.compared != Compared::Nothing || subject == OURS
     }
@@ -111,7 +111,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// A row that every subject has, which runs call as the metric.
+/// A row of every subject, whose key is the metric.
 pub(crate) fn row(variant: &str, metric: Metric, targets: &[(&'static str, Target)]) -> Row {
     Row {
         variant: variant.to_owned(),
@@ -196,18 +196,18 @@ impl Report {
         text
     }
 
-    /// The other row of ours that a row is held against.
+    /// The other row of ours to compare with.
     fn own(&self, row: &Row) -> Option<&Row> {
         self.rows.iter().find(|other| Some(&other.key) == row.own.as_ref())
     }
 
-    /// Its variant, if that is all that differs.
+    /// The variant of that row, if nothing else differs.
     fn own_variant(&self, row: &Row) -> Option<&str> {
         let own = self.own(row).filter(|own| own.metric == row.metric)?;
         Some(&own.variant)
     }
 
-    /// What runs of peers call what a row is held against.
+    /// Key in a peer's output that a row is compared with.
     fn peers_key<'a>(&'a self, row: &'a Row) -> &'a str {
         let other = row.against().and_then(|variant| {
             self.rows.iter().find(|other| other.variant == variant && other.metric == row.metric)
@@ -216,7 +216,7 @@ impl Report {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The median; for an even count, the mean of the middle two.
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -230,7 +230,8 @@ fn median_of_some(values: &[Option<f64>]) -> Option<f64> {
     median(&present)
 }
 
-/// Ours to the peer's in the same pair, where both ran and the peer's is not zero: they had the same neighbours on the machine.
+/// Ratios of ours to the peer's in the same pair, under the same load of the machine, where both ran and the peer's is
+/// not zero.
 fn paired_ratios(
     ours: impl Iterator<Item = Option<f64>>,
     peers: impl Iterator<Item = Option<f64>>,
@@ -260,7 +261,7 @@ fn line(text: &mut String, label: &str, median: &str, runs: impl IntoIterator<It
     text.push('\n');
 }
 
-/// For people: four digits or more, and all of them before the point if there are that many.
+/// A number for display, with at least four digits; all digits before the point are kept.
 pub(crate) fn number(value: Option<f64>) -> String {
     match value {
         None => "failed".to_owned(),

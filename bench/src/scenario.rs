@@ -1,4 +1,4 @@
-//! A scenario from its arguments to its exit status: what all of them do around their work.
+//! The parts shared by all scenarios, from arguments to exit status.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -10,15 +10,15 @@ use crate::arguments::{Common, PAIRS_THAT_COUNT, Peer};
 use crate::report::Report;
 use crate::subject::{Progress, Subject, Work, run_pairs};
 
-/// What a scenario is called, and whom it can be run against.
+/// Name of a scenario, and its possible peers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) peers: &'static [Peer],
 }
 
-/// Runs the scenario and prints its results: 0 when every subject ran every workload, 2 when that was asked for
-/// in a way that cannot be, else 1.
+/// Runs the scenario and prints its results. Returns 0 when every subject ran every workload, 2 when the arguments are
+/// invalid, else 1.
 pub(crate) fn run(
     scenario: Scenario,
     common: &Common,
@@ -51,8 +51,8 @@ pub(crate) fn run(
     }
 }
 
-/// Runs all workloads on all subjects, printing each workload's results as soon as it is over. Whether all runs
-/// gave a result.
+/// Runs all workloads on all subjects, and prints each workload's results at its end. Returns whether all runs
+/// succeeded.
 fn compare(
     scenario: &'static str,
     common: &Common,

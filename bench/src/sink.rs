@@ -1,4 +1,4 @@
-//! Where subjects log to: lines are written in full, and go nowhere.
+//! The log sink of subjects: lines are formatted in full and discarded.
 
 use std::{hint, io};
 
@@ -6,20 +6,20 @@ use bowline::telemetry::{self, Options, TelemetryError};
 use clap::ValueEnum;
 use tracing::Level;
 
-/// Who writes the lines of subjects in Rust.
+/// Logger of subjects in Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Logger {
-    /// What an operator on Bowline has
+    /// The logger of an operator on Bowline
     Bowline,
-    /// What most other programs have
+    /// The logger of most other programs
     TracingSubscriber,
 }
 
 impl Logger {
-    /// Makes what is logged from now on, at INFO and above, lines of text that go nowhere.
+    /// Formats and discards all log lines at INFO and above from now on.
     ///
     /// # Errors
-    /// When something in this process listens already.
+    /// When this process already has a logger.
     pub(crate) fn start(self) -> Result<(), TelemetryError> {
         match self {
             Self::Bowline => {

@@ -13,16 +13,16 @@ use clap::ValueEnum;
 use crate::arguments::typed;
 use crate::report::{self, Row};
 
-/// What our own subject is called.
+/// Name of our own subject.
 pub(crate) const OURS: &str = "bowline";
 
-/// How much of what a failed run wrote on stderr is repeated.
+/// Number of stderr lines of a failed run to print.
 const TAIL_LINES: usize = 20;
 
-/// So many values of a run are shown when it is over; the table shows all.
+/// Maximum number of values shown after a run; the table shows all.
 const SHOWN_VALUES: usize = 4;
 
-/// What a run measured, by the keys of rows.
+/// Measurements of a run, by row key.
 pub(crate) type Measured = BTreeMap<String, f64>;
 
 /// A program that takes a workload as arguments and prints one JSON object, of metrics to numbers, on stdout.
@@ -31,21 +31,21 @@ pub(crate) struct Subject {
     pub(crate) name: &'static str,
     pub(crate) version: String,
     pub(crate) program: PathBuf,
-    /// What comes before the workload's arguments.
+    /// Arguments before those of the workload.
     pub(crate) arguments: Vec<String>,
 }
 
-/// One workload of a scenario, as every subject is asked to run it.
+/// One workload of a scenario, in the form that every subject runs.
 #[derive(Debug)]
 pub(crate) struct Work {
-    /// What it is called while it runs.
+    /// Name in progress messages.
     pub(crate) name: String,
     pub(crate) arguments: Vec<String>,
-    /// What a run of it has to measure.
+    /// Keys that a run must report.
     pub(crate) rows: Vec<Row>,
     /// A run that takes longer is killed.
     pub(crate) limit: Duration,
-    /// It is run no more often than this, whatever is asked for: where a run takes long.
+    /// Maximum number of pairs, for long runs.
     pub(crate) most_pairs: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ impl Work {
         rows: Vec<Row>,
         limit: Duration,
     ) -> Self {
-        // Go's `flag` takes two dashes as well.
+        // Go's `flag` accepts two dashes as well.
         let mut all = vec!["--task".to_owned(), typed(task)];
         for (name, value) in arguments {
             all.extend([format!("--{name}"), value.to_string()]);
@@ -66,12 +66,12 @@ impl Work {
         Self { name: variant.to_owned(), arguments: all, rows, limit, most_pairs: None }
     }
 
-    /// Whether a subject has anything to measure in it.
+    /// Whether a subject has any metric of this work.
     pub(crate) fn is_of(&self, subject: &str) -> bool {
         self.rows.iter().any(|row| row.is_of(subject))
     }
 
-    /// How often it is run where so many pairs are asked for.
+    /// Number of runs for this number of pairs.
     pub(crate) fn pairs(&self, asked: usize) -> usize {
         self.most_pairs.map_or(asked, |most| most.min(asked))
     }
@@ -85,7 +85,7 @@ pub(crate) struct Runs {
     pub(crate) pairs: Vec<Option<Measured>>,
 }
 
-/// Tells on stderr how far it is.
+/// Prints progress to stderr.
 #[derive(Debug)]
 pub(crate) struct Progress {
     total: usize,
@@ -93,10 +93,9 @@ pub(crate) struct Progress {
     failures: usize,
 }
 
-/// Runs one workload on every subject in turn, `pairs` times over: what disturbs the machine for a while disturbs
-/// all of them.
+/// Runs one workload on every subject in turn, `pairs` times, so that other load on the machine affects all of them.
 ///
-/// A run that fails, or does not measure all that it has to, is reported by `progress`, and the others go on.
+/// A run that fails, or lacks a measurement, is reported by `progress`, and the others continue.
 pub(crate) async fn run_pairs(
     subjects: &[Subject],
     spawner: &Spawner,
@@ -119,7 +118,7 @@ pub(crate) async fn run_pairs(
 }
 
 impl Runs {
-    /// What each run measured of one row, `None` where it failed.
+    /// Values of one row in each run, `None` where it failed.
     pub(crate) fn values(&self, key: &str) -> impl Iterator<Item = Option<f64>> {
         self.pairs.iter().map(move |run| run.as_ref()?.get(key).copied())
     }
@@ -130,7 +129,7 @@ impl Progress {
         Self { total, over: 0, failures: 0 }
     }
 
-    /// How many runs failed so far.
+    /// Number of failed runs so far.
     pub(crate) fn failures(&self) -> usize {
         self.failures
     }
@@ -156,10 +155,10 @@ impl Progress {
 }
 
 impl Subject {
-    /// Runs it once, to its end or for as long as the work may take.
+    /// Runs the subject once, to its end or until the limit of the work.
     ///
     /// # Errors
-    /// When it cannot be started, does not end in time, ends with a failure, or does not print what it should.
+    /// When it cannot be started, does not end in time, fails, or prints invalid output.
     pub(crate) async fn run(&self, spawner: &Spawner, work: &Work) -> Result<Measured, RunError> {
         let limit = work.limit;
         let mut child = Command::new(&self.program)
@@ -170,8 +169,7 @@ impl Subject {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|source| RunError::NotStarted { program: self.program.clone(), source })?;
-        // Both are read to the end while it runs, so that it never waits for space in a pipe. Its stdout ends
-        // when it does.
+        // Both pipes are read to the end, so that the process never blocks on a full one. Its stdout ends with it.
         let mut stdout = read_to_end(spawner, "stdout", child.stdout.take());
         let stderr = read_to_end(spawner, "stderr", child.stderr.take());
         let printed = spawner.clock().timeout(limit, &mut stdout).await;
@@ -197,10 +195,10 @@ impl Subject {
 }
 
 fn read_to_end(spawner: &Spawner, name: &str, pipe: Option<impl Read + Send + 'static>) -> Task<String> {
-    spawner.blocking(name, move || {
+    spawner.spawn_blocking(name, move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
-            // What was read before an error is still worth a look, and the exit status tells of the rest.
+            // Output before an error is still useful, and the exit status reports the rest.
             let _ = pipe.read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -216,7 +214,7 @@ fn parse(printed: String) -> Result<Measured, RunError> {
     serde_json::from_str(&printed).map_err(|source| RunError::Unreadable { printed, source })
 }
 
-/// Why a run has no result.
+/// A run failed.
 #[derive(Debug)]
 pub(crate) enum RunError {
     NotStarted { program: PathBuf, source: io::Error },

@@ -1,4 +1,4 @@
-//! The `workqueue` scenario: its workloads, its subjects, and how they should compare.
+//! The `workqueue` scenario: workloads, subjects and targets.
 
 pub(crate) mod subject;
 
@@ -28,21 +28,21 @@ const LIMIT: Duration = Duration::from_secs(180);
 
 const KEYS_PER_S: Metric = Metric { name: "keys_per_s", unit: "keys/s" };
 
-/// How many different keys [`Workload::Duplicates`] adds. The Go harness has the same number.
+/// Number of distinct keys of [`Workload::Duplicates`]. The Go harness uses the same.
 const DUPLICATE_KEYS: usize = 10_000;
 
-/// How many keys the `…-frames` workloads add at a time: a page of a list, the biggest burst that an informer hands to
-/// its handlers. The Go harness has the same number.
+/// Keys per call in the `…-frames` workloads: a page of a list, the largest burst of an informer. The Go harness uses
+/// the same.
 const FRAME: usize = 500;
 
-/// What is done with the queue in one run. The Go programs know them by the same names.
+/// Tasks of a run on the queue. The Go programs use the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Workload {
-    /// One task adds a key, gets it and is done with it, again and again
+    /// One task adds a key, gets it and finishes it, again and again
     PingPong,
     /// Adders and workers at once, every key added once
     Distinct,
-    /// Adders and workers at once, the same 10,000 keys added over and over
+    /// Adders and workers at once, 10,000 keys added repeatedly
     Duplicates,
     /// As `distinct`, through the per-item exponential rate limiter
     RateLimited,
@@ -52,7 +52,7 @@ pub(crate) enum Workload {
     DuplicatesFrames,
     /// As `rate-limited`, 500 keys added at a time
     RateLimitedFrames,
-    /// Memory of a queue that nobody takes from
+    /// Memory of a queue without workers
     Waiting,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &WorkqueueArguments) -> ExitCode {
     scenario::run(Scenario { name: SCENARIO, peers: PEERS }, &arguments.common, subjects, work)
 }
 
-/// Ours, and those that the peers stand for.
+/// Ours, and those of the peers.
 fn subjects(peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<dyn Error>> {
     let mut subjects = vec![Subject {
         name: OURS,
@@ -80,7 +80,7 @@ fn subjects(peers: &BTreeSet<Peer>) -> Result<Vec<Subject>, Box<dyn Error>> {
 
 impl Workload {
     fn work(self, n: usize) -> Work {
-        // Go's `flag` takes two dashes as well.
+        // Go's `flag` accepts two dashes as well.
         let arguments = ["--workload".to_owned(), typed(&self), "--n".to_owned(), n.to_string()];
         let row = |metric: &Metric| {
             let peers = [CLIENT_GO, CONTROLLER_RUNTIME].into_iter();

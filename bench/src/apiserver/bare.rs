@@ -1,5 +1,5 @@
-//! Connections without TLS and without a server behind them. What is written to all of them by one thread, and read as
-//! events of a watch are, shows what the machine needs for that alone.
+//! Connections without TLS and without a server: one thread writes the same bytes to all of them, and they are read
+//! like the events of a watch. This measures the machine's share of the cost.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use super::load::Failure;
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Where watchers connect to.
+/// The listener for the watchers.
 pub(super) struct Listener(TcpListener);
 
 /// The connections of all watchers.
@@ -23,7 +23,7 @@ impl Listener {
         Ok(self.0.local_addr()?)
     }
 
-    /// Waits until so many are connected, and gives each the head of an answer to a watch.
+    /// Waits for this number of connections, and sends each the head of a watch response.
     pub(super) fn accept(self, watchers: usize) -> Result<Bare, Failure> {
         let accept = |_| {
             let (mut stream, _) = self.0.accept()?;

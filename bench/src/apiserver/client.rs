@@ -1,4 +1,4 @@
-//! The load generator's side of a connection: HTTP/1.1 over TLS, kept alive, one request at a time, nothing limited; or
+//! The load generator's connections: HTTP/1.1 over TLS with keep-alive, one request at a time, without limits; or
 //! HTTP/2, for many watches.
 
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ use super::load::Failure;
 
 const AGENT: &str = "bowline-bench";
 
-/// Where an API server is, whom to trust, and by what it knows its administrator.
+/// Address of an API server, its certificate authority, and the administrator's credentials.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Endpoint {
     /// `https://127.0.0.1:PORT`
@@ -39,18 +39,18 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whom to trust, as DER.
+    /// The certificate authority as DER.
     ///
     /// # Errors
-    /// When there is no certificate in the PEM.
+    /// When the PEM contains no certificate.
     pub(crate) fn authority_der(&self) -> Result<Vec<u8>, Failure> {
         Ok(CertificateDer::from_pem_slice(self.authority.as_bytes())?.to_vec())
     }
 
-    /// What a client of kube-rs is made from, with its defaults.
+    /// Configuration of a kube-rs client, with its defaults.
     ///
     /// # Errors
-    /// When this does not tell where it is.
+    /// When the endpoint is invalid.
     pub(crate) fn config(&self) -> Result<kube::Config, Failure> {
         let mut config = kube::Config::new(self.server.parse()?);
         config.root_cert = Some(vec![self.authority_der()?]);
@@ -84,7 +84,7 @@ pub(crate) struct Shared {
     token: HeaderValue,
 }
 
-/// What to ask.
+/// Path of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) method: Method,
@@ -117,7 +117,7 @@ impl Client {
 
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
         let (sender, connection) = http1::handshake(TokioIo::new(self.stream(&self.http1).await?)).await?;
-        // Its end shows in the next request.
+        // An error of the connection shows in the next request.
         self.spawner.spawn("connection", async move { drop(connection.await) });
         Ok(Connection { sender, token: self.token.clone(), host: self.host.clone() })
     }
@@ -129,8 +129,8 @@ impl Client {
         Ok(Shared { sender, server: format!("https://{}", self.address), token: self.token.clone() })
     }
 
-    /// Asks for something that goes on and on, on a connection of its own, and gives the answer as it comes from the
-    /// server, head first. The request is the one that [`Connection::start`] makes.
+    /// Opens a stream on its own connection, and returns the raw response, head first. The request is the same as in
+    /// [`Connection::start`].
     pub(crate) async fn follow(&self, path: &str) -> Result<TlsStream<TcpStream>, Failure> {
         let mut stream = self.stream(&self.http1).await?;
         let mut head = format!("GET {path} HTTP/1.1\r\n").into_bytes();
@@ -160,10 +160,10 @@ impl Client {
 }
 
 impl Shared {
-    /// Asks for something that goes on and on, and gives the answer when its head is there.
+    /// Opens a stream, and returns the response after its head arrived.
     ///
     /// # Errors
-    /// When there is none, or it is not of success.
+    /// When there is no response, or its status is not a success.
     pub(crate) async fn follow(&mut self, path: &str) -> Result<Incoming, Failure> {
         let request = Request::get(format!("{}{path}", self.server))
             .header(AUTHORIZATION, self.token.clone())
@@ -202,10 +202,10 @@ impl Asked {
 }
 
 impl Connection {
-    /// Asks, and gives the answer when its head is there.
+    /// Sends a request, and returns the response after its head arrived.
     ///
     /// # Errors
-    /// When there is none, or it is not of success.
+    /// When there is no response, or its status is not a success.
     pub(crate) async fn start(&mut self, asked: Asked) -> Result<Response<Incoming>, Failure> {
         let Asked { method, path, body } = asked;
         let content =
@@ -231,18 +231,18 @@ impl Connection {
         Err(format!("{what}: {status}: {}", String::from_utf8_lossy(&body)).into())
     }
 
-    /// Asks, and gives the whole body.
+    /// Sends a request, and returns the whole body.
     ///
     /// # Errors
-    /// When there is none, or the answer is not of success.
+    /// When there is no response, or its status is not a success.
     pub(crate) async fn ask(&mut self, asked: Asked) -> Result<Bytes, Failure> {
         Ok(self.start(asked).await?.into_body().collect().await?.to_bytes())
     }
 
-    /// Asks, and counts the bytes of the body without keeping them.
+    /// Sends a request, and counts the bytes of the body without keeping them.
     ///
     /// # Errors
-    /// When there is none, or the answer is not of success.
+    /// When there is no response, or its status is not a success.
     pub(crate) async fn count(&mut self, asked: Asked) -> Result<usize, Failure> {
         let mut body = self.start(asked).await?.into_body();
         let mut bytes = 0;
@@ -253,14 +253,14 @@ impl Connection {
     }
 }
 
-/// The first string under a key, in JSON without spaces, if it has no escapes and nothing before it looks like the key.
-/// Parsing it all would cost more than the server does.
+/// The first string under a key, in JSON without spaces. It must contain no escapes, and no earlier text may look like
+/// the key. Full parsing would cost more than the server's work.
 pub(crate) fn string<'a>(json: &'a [u8], key: &str) -> Option<&'a str> {
     let mut pieces = json.split(|byte| *byte == b'"');
     while pieces.find(|piece| *piece == key.as_bytes()).is_some() {
         if pieces.next()? == b":" {
             let value = pieces.next()?;
-            // What is not closed was cut.
+            // A connection without a proper end was cut.
             pieces.next()?;
             return str::from_utf8(value).ok();
         }

@@ -10,12 +10,12 @@ use crate::report::Row;
 const RESOURCES: [&str; 2] = ["configmaps", "pods"];
 const MODES: [Mode; 2] = [Mode::Whole, Mode::Paged];
 
-/// How many connections fill the server, outside of what is timed.
+/// Number of connections that fill the server, outside of the timed part.
 const FILLING: usize = 16;
 const PAGE: usize = 500;
 const PREFIX: &str = "web-6d4b75cb6d-";
 
-/// A list is made at least so often, and more often as long as the server has used less CPU than can be measured well.
+/// Minimum number of lists; more while the server's CPU time is too short to measure.
 const FEWEST_LISTS: usize = 3;
 const MOST_LISTS: usize = 20;
 const ENOUGH_CPU_SECONDS: f64 = 2.0;
@@ -79,7 +79,7 @@ fn create(objects: Objects, resource: &str, number: usize, query: &str) -> Asked
     Asked::post(format!("/api/v1/namespaces/{}/{resource}{query}", namespace(number)), body)
 }
 
-/// Objects that are as long when they are read from this server as from any other.
+/// Objects with the same length in every server's responses.
 async fn objects(maker: Maker, connection: &mut Connection, resource: &str) -> Result<Objects, Failure> {
     let plain = Objects::default();
     let answer = connection.ask(create(plain, resource, 0, "?dryRun=All")).await?;
@@ -87,7 +87,7 @@ async fn objects(maker: Maker, connection: &mut Connection, resource: &str) -> R
     Ok(if maker == Maker::Bowline { Objects::padded(resource, answer.len()) } else { plain })
 }
 
-/// Looks at one list: all objects are in it. It is also the first, which may cost more than others.
+/// Checks that one list contains all objects. It is also the first list, which may cost more.
 async fn check(connection: &mut Connection, resource: &str, n: usize) -> Result<(), Failure> {
     let list = connection.ask(Asked::get(Mode::Whole.path(resource, None))).await?;
     let start = format!("\"name\":\"{PREFIX}");
@@ -96,7 +96,7 @@ async fn check(connection: &mut Connection, resource: &str, n: usize) -> Result<
     if objects == n { Ok(()) } else { Err(format!("{objects} {resource} in the list, not {n}").into()) }
 }
 
-/// What one list costs: the mean of several.
+/// Mean cost of one list.
 async fn average(
     run: &Run,
     connection: &mut Connection,
@@ -112,7 +112,7 @@ async fn average(
         lists += 1;
         let used = run.server.cpu_seconds()? - cpu;
         if lists == MOST_LISTS || lists >= FEWEST_LISTS && used >= ENOUGH_CPU_SECONDS {
-            let wall = clock.now().since(began);
+            let wall = clock.now().duration_since(began);
             #[expect(clippy::cast_precision_loss, reason = "they are 20 at the most")]
             return Ok(Used { wall: wall.div_f64(lists as f64), cpu_seconds: used / lists as f64 });
         }
@@ -143,7 +143,7 @@ impl Mode {
         }
     }
 
-    /// Whole as informers list, from what the server has in memory; pages as kubectl does.
+    /// Whole lists as informers request them, from the server's memory; pages as kubectl does.
     fn path(self, resource: &str, next: Option<&str>) -> String {
         let next = next.map_or_else(String::new, |token| format!("&continue={token}"));
         match self {

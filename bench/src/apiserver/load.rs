@@ -1,5 +1,5 @@
-//! One run of a scenario on one API server: starts it, asks it, and tells what it used. This process is the load
-//! generator; the server's processes are others.
+//! One run of a scenario on one API server: starts it, sends requests, and reports its resource usage. This process is
+//! the load generator; the server has its own processes.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use super::{Maker, Metric, Scenario, key, list, object, start, watch, write};
 use crate::execution;
 use crate::subject::Measured;
 
-/// Why a run has no result.
+/// A run failed.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// What a run is told.
+/// Arguments of a run.
 #[derive(Args, Debug)]
 pub(crate) struct LoadArguments {
     #[arg(long)]
@@ -30,7 +30,7 @@ pub(crate) struct LoadArguments {
     pub(crate) maker: Maker,
     #[arg(long)]
     pub(crate) n: usize,
-    /// Where kube-apiserver and etcd are
+    /// Directory of kube-apiserver and etcd
     #[arg(long)]
     pub(super) programs: Option<PathBuf>,
     /// This program in the dev profile
@@ -38,7 +38,7 @@ pub(crate) struct LoadArguments {
     pub(super) dev_program: Option<PathBuf>,
 }
 
-/// Does it and prints what was measured, as one line of JSON.
+/// Performs the run and prints its measurements, as one line of JSON.
 pub(crate) fn main(arguments: LoadArguments) -> ExitCode {
     execution::measured(move |scope| run(scope, arguments))
 }
@@ -56,7 +56,7 @@ async fn run(scope: Scope, arguments: LoadArguments) -> Result<Measured, Failure
     Ok(measured.0)
 }
 
-/// A server that is ready, and what there is to do with it.
+/// A ready server, and the work to do.
 pub(crate) struct Run {
     pub(crate) scope: Scope,
     pub(crate) n: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Run {
     pub(crate) server: Server,
 }
 
-/// What was measured so far.
+/// Measurements so far.
 #[derive(Debug, Default)]
 pub(super) struct Values(Measured);
 
@@ -74,7 +74,7 @@ impl Values {
     }
 }
 
-/// What a server needed for something.
+/// Resources that a server used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Used {
     pub(crate) wall: Duration,
@@ -86,7 +86,7 @@ impl Run {
         self.server.client(&self.scope.spawner())
     }
 
-    /// Makes the namespaces that objects go to.
+    /// Creates the namespaces of the objects.
     pub(crate) async fn make_namespaces(&self, client: &Client) -> Result<(), Failure> {
         let mut connection = client.connect().await?;
         for number in 0..object::NAMESPACES {
@@ -98,7 +98,7 @@ impl Run {
         Ok(())
     }
 
-    /// As [`ask_all`], and what the server used.
+    /// As [`ask_all`], with the server's resource usage.
     pub(crate) async fn ask_all<T: Clone + Default + Send + 'static>(
         &self,
         connections: &mut Vec<Connection>,
@@ -109,13 +109,13 @@ impl Run {
         let clock = self.scope.spawner().clock().clone();
         let (began, cpu) = (clock.now(), self.server.cpu_seconds()?);
         let all = ask_all(&self.scope, connections, n, make, read).await?;
-        let wall = clock.now().since(began);
+        let wall = clock.now().duration_since(began);
         Ok((all, Used { wall, cpu_seconds: self.server.cpu_seconds()? - cpu }))
     }
 }
 
-/// Asks for the numbers up to `n` what `make` says, on all connections at once, each taking the next number when it
-/// has its answer. Gives what `read` makes of the answers, in the order of the numbers.
+/// Sends the requests that `make` builds for the numbers up to `n`, on all connections; each takes the next number
+/// after its response. Returns the results of `read` in the order of the numbers.
 pub(crate) async fn ask_all<T: Clone + Default + Send + 'static>(
     scope: &Scope,
     connections: &mut Vec<Connection>,

@@ -1,11 +1,11 @@
-//! The objects that API servers are given.
+//! The objects in API servers.
 
 use serde_json::{Value, json};
 
-/// How much of a `ConfigMap` is data.
+/// Bytes of data in a `ConfigMap`.
 const DATA_BYTES: usize = 1024;
 
-/// Objects are spread over so many namespaces where there are many of them.
+/// Number of namespaces that many objects are spread over.
 pub(crate) const NAMESPACES: usize = 20;
 
 /// Makes objects.
@@ -15,16 +15,16 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Objects that an answer of `length` becomes as long by as kube-apiserver's answer is.
+    /// Objects that are padded so that a response of `length` becomes as long as kube-apiserver's.
     ///
-    /// kube-apiserver notes in each object who wrote which field. Ours does not yet; so that it holds and sends as many
-    /// bytes, its objects carry as many in an annotation.
+    /// kube-apiserver records the writer of each field. Ours does not yet; an annotation of the same size makes it
+    /// store and send as many bytes.
     pub(crate) fn padded(resource: &str, length: usize) -> Self {
         let wanted = if resource == "pods" { POD_BYTES } else { CONFIG_MAP_BYTES };
         Self { padding: wanted.checked_sub(length) }
     }
 
-    /// A `ConfigMap` of 1 KB; `change` tells apart what is written one after another under one name.
+    /// A `ConfigMap` of 1 KB; `change` distinguishes successive versions of one object.
     pub(crate) fn config_map(self, name: &str, revision: Option<&str>, change: usize) -> Vec<u8> {
         let mut data = format!("change={change:08}\n");
         while data.len() < DATA_BYTES {
@@ -43,14 +43,14 @@ impl Objects {
         self.finish(object)
     }
 
-    /// A Pod such as a Deployment makes: 5.1 KB when it is read.
+    /// A Pod like those of a Deployment: 5.1 KB when read.
     pub(crate) fn pod(self, name: &str) -> Vec<u8> {
         let mut object: Value = serde_json::from_str(POD).expect("the text is JSON");
         object["metadata"]["name"] = name.into();
         self.finish(object)
     }
 
-    /// With all of the padding, or as much more as an annotation takes at least.
+    /// Adds all of the padding, or the minimum size of an annotation.
     fn finish(self, mut object: Value) -> Vec<u8> {
         if let Some(padding) = self.padding {
             let annotations = &mut object["metadata"]["annotations"];
@@ -69,7 +69,7 @@ pub(crate) fn namespace(number: usize) -> String {
 
 const PADDING: &str = "bowline.invalid/instead-of-managed-fields";
 
-/// So long are these objects when kube-apiserver answers with them.
+/// Length of these objects in responses of kube-apiserver.
 const CONFIG_MAP_BYTES: usize = 1_581;
 const POD_BYTES: usize = 5_152;
 

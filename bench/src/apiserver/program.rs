@@ -1,5 +1,4 @@
-//! Programs that have to be built before they can be measured: kube-apiserver and etcd, and this one without
-//! optimisation.
+//! Programs that are built before a measurement: kube-apiserver and etcd, and this program without optimization.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -7,7 +6,7 @@ use std::{env, fmt, io};
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What `cargo xtask real` exits with where there is no Go.
+/// Exit code of `cargo xtask real` without Go.
 const NO_GO: i32 = 3;
 
 /// kube-apiserver and etcd.
@@ -17,7 +16,7 @@ pub(crate) struct RealPrograms {
     pub(crate) versions: String,
 }
 
-/// The programs of a real control plane, built if they are not there. What that has to say goes to stderr.
+/// The programs of a real control plane, built if they are missing. Build output goes to stderr.
 ///
 /// # Errors
 /// When there is no Go to build them with, or the build fails.
@@ -27,7 +26,7 @@ pub(crate) fn real() -> Result<RealPrograms, ProgramError> {
     Ok(RealPrograms::in_directory(output.trim_end()))
 }
 
-/// This program in the dev profile, built if it is not there.
+/// This program in the dev profile, built if it is missing.
 ///
 /// # Errors
 /// When the build fails.
@@ -38,7 +37,7 @@ pub(crate) fn dev() -> Result<PathBuf, ProgramError> {
     Ok(target_directory(what)?.join("debug").join("bowline-bench"))
 }
 
-/// This program with an allocator that counts, see [`beside`].
+/// This program with a counting allocator, see [`beside`].
 ///
 /// # Errors
 /// When the build fails.
@@ -46,7 +45,7 @@ pub(crate) fn counting() -> Result<PathBuf, ProgramError> {
     beside("bowline-bench-counting")
 }
 
-/// Another program of this package, built if it is not there, in the profile of this one.
+/// Another program of this package, built if it is missing, in the profile of this one.
 ///
 /// # Errors
 /// When the build fails.
@@ -69,10 +68,11 @@ impl RealPrograms {
     }
 }
 
-/// Runs Cargo in the workspace, with the target directory that this program is from, and gives what it prints.
+/// Runs Cargo in the workspace, with the target directory of this program, and returns its output.
 fn cargo(what: &'static str, arguments: &[&str]) -> Result<String, ProgramError> {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-    // `cargo run` tells this program what package it is of. Build scripts that look would run again, and all after them.
+    // `cargo run` sets variables of the package. Build scripts that depend on them would run again, and all dependents
+    // after them.
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(is_of_package) {
             command.env_remove(name);
@@ -93,7 +93,7 @@ fn cargo(what: &'static str, arguments: &[&str]) -> Result<String, ProgramError>
     }
 }
 
-/// Whether Cargo tells with this variable what package a program is of.
+/// Whether Cargo sets this variable for the package of a program.
 fn is_of_package(name: &str) -> bool {
     name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
@@ -104,7 +104,7 @@ fn target_directory(what: &'static str) -> Result<PathBuf, ProgramError> {
     Ok(program.parent().and_then(Path::parent).unwrap_or(Path::new(".")).to_owned())
 }
 
-/// Why there is no program.
+/// A program cannot be built.
 #[derive(Debug)]
 pub(crate) enum ProgramError {
     NotStarted { what: &'static str, source: io::Error },

@@ -1,4 +1,4 @@
-//! An API server as processes of its own, that can be started, asked what it used, and stopped.
+//! An API server in its own processes: start, resource usage, stop.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,16 +15,16 @@ use super::client::{Asked, Client, Endpoint};
 use super::load::Failure;
 use crate::process;
 
-/// How long ours may take to be ready, and to end.
+/// Timeout for our server to get ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long to wait between two looks at the memory.
+/// Interval between two samples of the memory.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 /// A running API server.
 pub(crate) struct Server {
     pub(crate) endpoint: Endpoint,
-    /// From before its processes were started until `/readyz` was answered with 200.
+    /// From the start of its processes until `/readyz` returned 200.
     pub(crate) ready: Duration,
     clock: Clock,
     running: Running,
@@ -36,7 +36,7 @@ enum Running {
 }
 
 impl Server {
-    /// Starts one and waits until it is ready. The programs are kube-apiserver's.
+    /// Starts a server and waits until it is ready. `programs` is for kube-apiserver.
     pub(crate) async fn start(
         spawner: &Spawner,
         maker: Maker,
@@ -49,7 +49,7 @@ impl Server {
             Maker::KubeApiserver => {
                 let programs = programs.ok_or("kube-apiserver needs --programs")?;
                 let plane = RealControlPlane::builder(clock.clone(), Binaries::in_directory(programs));
-                // What takes longer on a busy machine is a result as well.
+                // A longer time on a busy machine is a valid result.
                 let plane = plane.ready_limit(Duration::from_secs(180)).start().await?;
                 let endpoint = Endpoint {
                     server: plane.server().to_owned(),
@@ -59,7 +59,7 @@ impl Server {
                 (endpoint, Running::Real(Box::new(plane)))
             }
         };
-        Ok(Self { endpoint, ready: clock.now().since(began), clock, running })
+        Ok(Self { endpoint, ready: clock.now().duration_since(began), clock, running })
     }
 
     pub(crate) fn client(&self, spawner: &Spawner) -> Result<Client, Failure> {
@@ -71,12 +71,12 @@ impl Server {
         self.pids().into_iter().map(process::cpu_seconds_of).sum()
     }
 
-    /// The most memory that its processes ever had, in MiB.
+    /// Peak memory of its processes, in MiB.
     pub(crate) fn peak_mib(&self) -> io::Result<f64> {
         self.status_mib("VmHWM")
     }
 
-    /// The memory of its processes when it does not change any more, in MiB. Nobody asks the server anything meanwhile.
+    /// Memory of its idle processes once it no longer changes, in MiB.
     pub(crate) async fn settled_mib(&self) -> io::Result<f64> {
         process::settled(&self.clock, BETWEEN_LOOKS, || self.status_mib("VmRSS")).await
     }

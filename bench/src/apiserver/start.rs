@@ -1,4 +1,4 @@
-//! `apiserver-start`: how long until a server answers, and what it holds before anybody asked it for anything.
+//! `apiserver-start`: time until a server responds, and its memory before the first request.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -35,13 +35,13 @@ pub(super) async fn run(run: &Run, dev_program: Option<&Path>) -> Result<Values,
     Ok(values)
 }
 
-/// Builds a server in a process of its own, where nothing is warm, and gives the milliseconds until its first answer.
+/// Builds a server in a new process without warm caches, and returns the milliseconds until its first response.
 async fn in_process(program: &Path) -> Result<f64, Failure> {
     let measured = in_process_task(program, "start", 1).await?;
     Ok(*measured.get(READY_MS.name).ok_or("the start in process was not measured")?)
 }
 
-/// Runs a task of [`subject`](super::subject) in a process of its own.
+/// Runs a task of [`subject`](super::subject) in a new process.
 pub(super) async fn in_process_task(program: &Path, task: &str, n: usize) -> Result<Measured, Failure> {
     let output = Command::new(program)
         .args(["apiserver-subject", "--task", task, "--n", &n.to_string()])

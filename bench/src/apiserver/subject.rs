@@ -1,4 +1,4 @@
-//! Our own API server as a process: on a socket, or driven without one.
+//! Our own API server as a process: on a socket, or in process.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -23,17 +23,17 @@ use super::write::{self, VERBS};
 use super::{READY_MS, REQUESTS_PER_S, key};
 use crate::subject::Measured;
 
-/// Tasks that make requests at once in process: as many as there are connections on the socket.
+/// Number of concurrent tasks in process: the same as connections on the socket.
 const CALLERS: usize = 16;
 
-/// How long requests that are being answered may take when the server is to end.
+/// Timeout for running requests at the end of the server.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Task {
-    /// Be on a socket until stdin ends; the first line of stdout tells where
+    /// Serve on a socket until stdin ends; prints the endpoint to stdout first
     Serve,
-    /// Be built and answer once
+    /// Build the server and answer once
     Start,
     /// Answer writes and reads
     Write,
@@ -71,12 +71,12 @@ async fn serve() -> Result<(), Failure> {
     let endpoint = Endpoint {
         server: kubeconfig.server().to_owned(),
         authority: kubeconfig.certificate_authority().to_owned(),
-        token: kubeconfig.token().reveal().to_owned(),
+        token: kubeconfig.token().expose().to_owned(),
     };
     println!("{}", serde_json::to_string(&endpoint)?);
-    // Whoever started it holds the other end: this ends with them, whatever they end by.
+    // The parent process holds the other end, so this process ends with it in any case.
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
-    serving.shutdown(SHUTDOWN).await;
+    serving.stop(SHUTDOWN).await;
     Ok(())
 }
 
@@ -85,11 +85,11 @@ async fn start() -> Result<Measured, Failure> {
     let began = clock.now();
     let server = ApiServer::builder().build()?;
     answer(&server, Asked::get("/api/v1/namespaces/default")).await?;
-    let ready = clock.now().since(began);
+    let ready = clock.now().duration_since(began);
     Ok(Measured::from([(READY_MS.name.to_owned(), ready.as_secs_f64() * 1e3)]))
 }
 
-/// The same requests as on the socket, as many at once, made and answered by the same threads.
+/// The same requests as on the socket, with the same concurrency, sent and answered by the same threads.
 async fn write(n: usize) -> Result<Measured, Failure> {
     let server = ApiServer::builder().build()?;
     let scope = Clock::real().scope("callers");
@@ -111,8 +111,7 @@ async fn write(n: usize) -> Result<Measured, Failure> {
         .collect())
 }
 
-/// Makes the requests of the numbers up to `n`. Gives the revisions in the answers, and how many requests were answered
-/// in a second.
+/// Sends the requests of the numbers up to `n`. Returns the revisions in the responses, and the requests per second.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 async fn call_all(
     scope: &Scope,
@@ -145,7 +144,7 @@ async fn call_all(
             revisions[number] = revision;
         }
     }
-    Ok((revisions, n as f64 / clock.now().since(began).as_secs_f64()))
+    Ok((revisions, n as f64 / clock.now().duration_since(began).as_secs_f64()))
 }
 
 async fn answer(server: &ApiServer, asked: Asked) -> Result<Bytes, Failure> {

@@ -1,4 +1,4 @@
-//! `apiserver-watch`: from the moment that an update is sent until a watcher has its event.
+//! `apiserver-watch`: from the send of an update until a watcher has its event.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,22 +19,22 @@ use super::write::revision;
 use super::{EVENT_MS, Maker, row, row_against};
 use crate::report::Row;
 
-/// Who watches.
+/// Kinds of watchers.
 #[derive(Clone, Copy)]
 enum Watchers {
     One,
-    /// Each has a connection of its own.
+    /// Each has its own connection.
     Apart,
-    /// They share connections, one for each core, as those of one process do whose client speaks HTTP/2.
+    /// They share one connection per core, as the clients of one HTTP/2 process do.
     Shared,
-    /// As those apart, but that there is no server: one thread sends them the events, and does nothing else.
+    /// Each has its own connection, but there is no server: one thread only sends the events.
     Bare,
 }
 
 impl Watchers {
     const ALL: [Self; 4] = [Self::One, Self::Apart, Self::Shared, Self::Bare];
 
-    /// The name of the object that they watch.
+    /// The name of the watched object.
     fn object(self) -> &'static str {
         match self {
             Self::One => "watched-by-one",
@@ -66,12 +66,12 @@ impl Watchers {
     }
 }
 
-/// How many watch where it is not one.
+/// Number of watchers where it is not one.
 const MANY: usize = 100;
 
 const PERCENTILES: [usize; 2] = [50, 90];
 
-/// So many updates are made before those that count.
+/// Number of warm-up updates.
 const WARMING: usize = 100;
 
 pub(super) fn rows(n: usize) -> Vec<Row> {
@@ -97,15 +97,15 @@ pub(super) async fn run(run: &Run) -> Result<Values, Failure> {
     Ok(values)
 }
 
-/// Updates one object `n` times, each time when all watchers have seen the last, and gives the milliseconds from each
-/// sending to each receiving.
+/// Updates one object `n` times, each time after all watchers have the previous event, and returns the milliseconds
+/// from each send to each arrival.
 async fn latencies(run: &Run, client: &Client, watchers: Watchers) -> Result<Vec<f64>, Failure> {
     let (collection, name) = (format!("/api/v1/namespaces/{}/configmaps", namespace(0)), watchers.object());
     let measurement = Measurement::new(run, watchers.count());
     if matches!(watchers, Watchers::Bare) {
         let listener = Listener::bind()?;
         measurement.watch(&Watch::Bare(listener.address()?))?;
-        let accepting = measurement.scope.blocking("accepting", || listener.accept(MANY));
+        let accepting = measurement.scope.spawn_blocking("accepting", || listener.accept(MANY));
         return measurement.latencies(Changing::Bare(accepting.await??), name).await;
     }
     let mut writer = client.connect().await?;
@@ -123,18 +123,18 @@ fn body(name: &str, change: usize) -> Vec<u8> {
     Objects::default().config_map(name, None, change)
 }
 
-/// What there is to watch.
+/// Watched objects.
 #[derive(Clone)]
 enum Watch {
     Alone(Client, String),
-    /// Many on one connection.
+    /// Many watches on one connection.
     Shared(Client, String),
     Bare(SocketAddr),
 }
 
-/// How it changes.
+/// The source of changes.
 enum Changing {
-    /// Who writes, and where the object is.
+    /// The connection of the writer, and the path of the object.
     Server(Connection, String),
     Bare(Bare),
 }
@@ -148,7 +148,7 @@ impl Changing {
     }
 }
 
-/// Watchers, and what they have seen.
+/// Watchers and their arrivals.
 struct Measurement {
     scope: Scope,
     clock: Clock,
@@ -165,14 +165,13 @@ impl Measurement {
         Self { scope: run.scope.scope("watchers"), clock, watchers, n: run.n, arrivals }
     }
 
-    /// Starts all watchers. There is one thread for each core, with its share of them: threads that took work from each
-    /// other would wake each other for it.
+    /// Starts all watchers on one thread per core, each with a fixed share: work stealing would add wake-ups.
     fn watch(&self, watch: &Watch) -> Result<(), Failure> {
         let readers = available_parallelism()?.get().min(self.watchers);
         for reader in 0..readers {
             let watchers = (reader..self.watchers).step_by(readers);
             let (watch, arrivals, spawner) = (watch.clone(), self.arrivals.clone(), self.scope.spawner());
-            self.scope.blocking("reader", move || {
+            self.scope.spawn_blocking("reader", move || {
                 if let Err(failure) = read(&watch, watchers, &arrivals, &spawner) {
                     arrivals.fail(failure.to_string());
                 }
@@ -181,9 +180,9 @@ impl Measurement {
         Ok(())
     }
 
-    /// Makes all changes, from the first one, each when all watchers have seen the one before.
+    /// Makes all changes in order, each after all watchers have the previous one.
     async fn latencies(&self, mut changing: Changing, name: &str) -> Result<Vec<f64>, Failure> {
-        // Until they are there.
+        // Waits for the first events.
         self.arrivals.complete().await?;
         let mut latencies = Vec::with_capacity(self.n * self.watchers);
         let warming = WARMING.min(self.n);
@@ -201,7 +200,7 @@ impl Measurement {
     }
 }
 
-/// Reads what these watchers get, on this thread alone, until the scope ends.
+/// Reads the events of these watchers on this thread until the scope ends.
 fn read(
     watch: &Watch,
     watchers: impl Iterator<Item = usize>,
@@ -232,7 +231,7 @@ fn read(
     })
 }
 
-/// Tells when which event was there, until the watch ends, which it is not to do.
+/// Records the arrival of each event, until the watch ends, which is an error.
 async fn follow(mut watch: Watched, watcher: usize, arrivals: Arc<Arrivals>) {
     let mut changes = Changes::default();
     loop {
@@ -252,14 +251,14 @@ async fn follow(mut watch: Watched, watcher: usize, arrivals: Arc<Arrivals>) {
     }
 }
 
-/// When each of the watchers got the event of the latest change. Watchers write it where the one who waits for all of
-/// them reads it: a message of each would cost as much as the reading of an event.
+/// The arrival of the latest change at each watcher. Watchers write it to shared memory: a message per arrival would
+/// cost as much as reading an event.
 struct Arrivals {
     clock: Clock,
     began: Instant,
-    /// Since it began.
+    /// Nanoseconds since the start.
     nanoseconds: Vec<AtomicU64>,
-    /// How many have yet to see it.
+    /// Number of watchers without the event.
     missing: AtomicUsize,
     changed: Notify,
     failure: Mutex<Option<String>>,
@@ -277,15 +276,15 @@ impl Arrivals {
         }
     }
 
-    /// Another change is about to be made.
+    /// Prepares for the next change.
     fn expect(&self, watchers: usize) {
         self.missing.store(watchers, Ordering::Relaxed);
     }
 
     fn put(&self, watcher: usize, arrival: Instant) {
-        let nanos = u64::try_from(arrival.since(self.began).as_nanos()).unwrap_or(u64::MAX);
+        let nanos = u64::try_from(arrival.duration_since(self.began).as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds[watcher].store(nanos, Ordering::Relaxed);
-        // With the last one, all that was written before is seen by whoever waits.
+        // With the last event, the waiting task has seen all earlier writes.
         if self.missing.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.changed.notify_one();
         }
@@ -296,7 +295,7 @@ impl Arrivals {
         self.changed.notify_one();
     }
 
-    /// Waits until all have seen the change.
+    /// Waits until all watchers have the change.
     async fn complete(&self) -> Result<(), Failure> {
         loop {
             if let Some(why) = self.failure().take() {
@@ -309,9 +308,9 @@ impl Arrivals {
         }
     }
 
-    /// The milliseconds from then to each arrival.
+    /// The milliseconds from `sent` to each arrival.
     fn since(&self, sent: Instant) -> impl Iterator<Item = f64> {
-        let sent = sent.since(self.began);
+        let sent = sent.duration_since(self.began);
         let nanos = self.nanoseconds.iter().map(|arrival| arrival.load(Ordering::Relaxed));
         nanos.map(move |nanos| Duration::from_nanos(nanos).saturating_sub(sent).as_secs_f64() * 1e3)
     }
@@ -321,19 +320,19 @@ impl Arrivals {
     }
 }
 
-/// What stands before the number of a change, in an event of an object.
+/// Text before the number of a change, in an event of an object.
 const BEFORE_CHANGE: &[u8] = br#""web.toml":"change="#;
 
-/// The changes that one watcher has seen: each once, in their order.
+/// Checks that one watcher gets each change once, in order.
 #[derive(Default)]
 struct Changes {
     last: usize,
-    /// Where the number stood the last time: there it is looked for first.
+    /// Position of the number in the last event, where the next search starts.
     at: usize,
 }
 
 impl Changes {
-    /// Whether this is the event of the next change; `false` if it is not one of an object.
+    /// Whether this is the event of the next change; `false` for events without an object.
     fn see(&mut self, line: &[u8]) -> Result<bool, Failure> {
         let is_there = line.get(self.at..).is_some_and(|rest| rest.starts_with(BEFORE_CHANGE));
         if !is_there {
@@ -351,7 +350,7 @@ impl Changes {
     }
 }
 
-/// The value that so many percent are not above.
+/// The value of this percentile.
 fn at_percentile(sorted: &[f64], percentile: usize) -> Option<f64> {
     let rank = (sorted.len() * percentile).div_ceil(100);
     sorted.get(rank.checked_sub(1)?).copied()

@@ -1,5 +1,4 @@
-//! An answer that goes on and on, read from its connection without anything in between: what lies between the socket and
-//! the one who waits for an event costs time that is not the server's.
+//! A streamed response, read directly from its connection: layers in between would add time that is not the server's.
 
 use std::io::BufRead as _;
 
@@ -12,10 +11,10 @@ use tokio_rustls::client::TlsStream;
 
 use super::load::Failure;
 
-/// More than an event needs, and than a TLS record holds.
+/// Larger than an event, and than a TLS record.
 const BUFFER: usize = 32 * 1024;
 
-/// The answer to a watch, on a connection of its own or on one that it shares.
+/// The response to a watch, on its own or on a shared connection.
 pub(super) enum Watched {
     Alone(Box<Chunked<TlsStream<TcpStream>>>),
     Shared(Streamed),
@@ -24,10 +23,10 @@ pub(super) enum Watched {
 }
 
 impl Watched {
-    /// Waits for more of it.
+    /// Waits for more data.
     ///
     /// # Errors
-    /// When there is no more.
+    /// When the response has ended.
     pub(super) async fn read(&mut self) -> Result<(), Failure> {
         match self {
             Self::Alone(chunked) => chunked.read().await,
@@ -36,10 +35,10 @@ impl Watched {
         }
     }
 
-    /// Gives the lines that are complete with what was read, without their ends.
+    /// Passes the complete lines, without their ends, to `line`.
     ///
     /// # Errors
-    /// When it is not in chunks, is over, or `line` fails.
+    /// When the response is not chunked, has ended, or `line` fails.
     pub(super) fn lines(
         &mut self,
         mut line: impl FnMut(&[u8]) -> Result<(), Failure>,
@@ -52,10 +51,10 @@ impl Watched {
     }
 }
 
-/// An answer of HTTP/2.
+/// A response over HTTP/2.
 pub(super) struct Streamed {
     body: Incoming,
-    /// What was read last.
+    /// Last bytes read.
     piece: Bytes,
     lines: Lines,
 }
@@ -72,11 +71,11 @@ impl Streamed {
     }
 }
 
-/// An answer of HTTP/1.1 in chunks, which are put together to lines.
+/// A chunked HTTP/1.1 response, joined to lines.
 pub(super) struct Chunked<S> {
     stream: S,
     buffer: Box<[u8]>,
-    /// The bytes in the buffer that were not looked at.
+    /// Start of the unread bytes in the buffer.
     from: usize,
     to: usize,
     chunks: Chunks,
@@ -84,10 +83,10 @@ pub(super) struct Chunked<S> {
 }
 
 impl<S: AsyncRead + Unpin> Chunked<S> {
-    /// Reads the head of the answer.
+    /// Reads the head of the response.
     ///
     /// # Errors
-    /// When it is not of success, or what follows is not in chunks.
+    /// When its status is not a success, or the body is not chunked.
     pub(super) async fn begin(stream: S) -> Result<Self, Failure> {
         let (chunks, lines) = (Chunks::default(), Lines::default());
         let mut this = Self { stream, buffer: vec![0; BUFFER].into(), from: 0, to: 0, chunks, lines };
@@ -120,7 +119,7 @@ impl<S: AsyncRead + Unpin> Chunked<S> {
 
     async fn read(&mut self) -> Result<(), Failure> {
         if self.from < self.to {
-            // Came with the head.
+            // Received together with the head.
             return Ok(());
         }
         let read = self.stream.read(&mut self.buffer).await?;
@@ -142,14 +141,14 @@ impl<S: AsyncRead + Unpin> Chunked<S> {
     }
 }
 
-/// Where in its chunks a body is.
+/// Position in a chunked body.
 #[derive(Debug)]
 enum Chunks {
-    /// In the line that tells the length, of which so much was read.
+    /// In the line with the chunk length; the value is the length read so far.
     Length(Vec<u8>),
-    /// So many bytes are left.
+    /// In the data; the value is the number of bytes left.
     Data(usize),
-    /// So many bytes of the line end behind the data are left.
+    /// In the line end after the data; the value is the number of bytes left.
     End(usize),
 }
 
@@ -160,7 +159,7 @@ impl Default for Chunks {
 }
 
 impl Chunks {
-    /// Takes a piece off the front; returns what of it is data.
+    /// Removes a piece from the front; returns its data.
     fn take<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<&'a [u8], Failure> {
         match self {
             Self::Length(line) => {
@@ -201,7 +200,7 @@ impl Chunks {
     }
 }
 
-/// Events come as lines, but not every piece of a body is one.
+/// Joins pieces of a body to lines.
 #[derive(Default)]
 struct Lines(Vec<u8>);
 
@@ -228,12 +227,12 @@ impl Lines {
     }
 }
 
-/// How long the first line is with its end, or all if it has none.
+/// Length of the first line with its end, or of all bytes if it has none.
 fn line_length(mut bytes: &[u8]) -> usize {
     bytes.skip_until(b'\n').unwrap_or_default()
 }
 
-/// Takes up to so many bytes off the front.
+/// Removes up to this number of bytes from the front.
 fn split_off<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
     let (piece, rest) = bytes.split_at(most.min(bytes.len()));
     *bytes = rest;
@@ -247,7 +246,7 @@ mod tests {
     const HEAD: &str =
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-    /// The lines of an answer that comes in pieces of this many bytes, and why there are no more.
+    /// The lines of a response that arrives in pieces of this many bytes, and the final error.
     async fn lines(answer: &str, piece: usize) -> (Vec<String>, String) {
         let mut lines = Vec::new();
         let mut watched = match Chunked::begin(pieces(answer, piece)).await {
@@ -268,7 +267,7 @@ mod tests {
         }
     }
 
-    /// Gives its bytes in pieces.
+    /// Returns its bytes in pieces.
     struct Pieces(std::collections::VecDeque<Vec<u8>>);
 
     fn pieces(answer: &str, piece: usize) -> Pieces {

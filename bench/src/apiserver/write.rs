@@ -14,7 +14,7 @@ use crate::report::Row;
 const CONNECTIONS: [usize; 2] = [16, 64];
 pub(super) const VERBS: [&str; 3] = ["create", "update", "get"];
 
-/// So many requests of each kind are made before those that count, on every server.
+/// Number of warm-up requests of each kind, on every server.
 const WARMING: usize = 1_000;
 
 pub(super) fn rows(n: usize) -> Vec<Row> {
@@ -103,7 +103,7 @@ pub(super) fn create(name: &str, number: usize) -> Asked {
     Asked::post(collection(number), Objects::default().config_map(name, None, 0))
 }
 
-/// Conditional on the revision, as an operator that read the object before does it.
+/// Conditional on the revision, like the update of an operator that read the object before.
 pub(super) fn update(name: &str, number: usize, revision: &str) -> Asked {
     let body = Objects::default().config_map(name, Some(revision), 1);
     Asked::put(format!("{}/{name}", collection(number)), body)

@@ -1,4 +1,5 @@
-//! The same program with an allocator that counts the bytes that are allocated. That costs time, so nothing is timed in it.
+//! The same program with an allocator that counts allocated bytes. Counting costs time, so this program measures no
+//! times.
 
 use std::alloc::System;
 use std::process::ExitCode;

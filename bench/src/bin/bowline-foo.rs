@@ -1,4 +1,4 @@
-//! The operator of `foo-converge` on our own libraries: a program with nothing else in it, as the peers in Go are.
+//! The operator of `foo-converge` on our own libraries, as a minimal program like the Go peers.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The operator of `foo-converge` on kube-rs: a program with nothing else in it, as the peers in Go are.
+//! The operator of `foo-converge` on kube-rs, as a minimal program like the Go peers.
 
 use std::process::ExitCode;
 

@@ -1,12 +1,11 @@
-//! The subject `bowline`: the sample controller on our own libraries, with their default settings but that Deployments are
-//! cached packed. The only file of the scenario that knows them.
+//! The subject `bowline`: the sample controller on our own libraries, with their defaults except that Deployments are
+//! cached packed. The only file of the scenario that uses them.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bowline_cache::{Kind, ObjectKey};
 use bowline_clock::Scope;
-use bowline_runtime::leader_election::LeaderElection;
+use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::transport::{Transport, TransportOptions};
 use bowline_runtime::{Action, Cluster, Context, Error, EventType, Manager};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -21,17 +20,17 @@ use crate::apiserver::load::Failure;
 /// Starts it below a scope.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be built.
 pub(super) fn start(scope: &Scope, endpoint: &Endpoint, workers: usize) -> Result<(), Failure> {
     let spawner = scope.spawner();
     let transport = Transport::new(&endpoint.config()?, &TransportOptions::new(spawner.clock()))?;
     let cluster = Cluster::new(&spawner, &transport)?;
     let controller = cluster
         .controller::<Foo>()
-        // There are as many as Foos, and each is read two or three times in its life.
-        .owns_kind(Kind::packed::<Deployment>())
+        // There is one per Foo, and each is read two or three times.
+        .owns_with(Kind::packed::<Deployment>(), |watch| watch)
         .named(object::COMPONENT)
-        .concurrency(NonZeroUsize::new(workers).ok_or("there are no workers")?)
+        .concurrency(workers)
         .build(reconcile)?;
     cluster.start();
     scope.spawn("controller", async move {
@@ -42,10 +41,10 @@ pub(super) fn start(scope: &Scope, endpoint: &Endpoint, workers: usize) -> Resul
     Ok(())
 }
 
-/// Starts it below a manager, with two more controllers that do little, as one replica or as one that has to be elected.
+/// Starts it below a manager, with two more controllers that do little, with or without an election.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be built.
 pub(super) fn start_managed(
     scope: &Scope,
     endpoint: &Endpoint,
@@ -55,28 +54,28 @@ pub(super) fn start_managed(
     let spawner = scope.spawner();
     let mut manager = Manager::builder(&spawner, endpoint.config()?);
     if is_elected {
-        // A lease of its own: that of a process that was ended is held for a while.
+        // A new lease per run: that of an ended process stays held for a while.
         let lease = format!("{}-{:016x}", object::COMPONENT, spawner.clock().rng().next_u64());
-        manager = manager.leader_election(LeaderElection::new("default", lease));
+        manager = manager.leader_election(LeaderElectionConfig::new("default", lease));
     }
     let manager = manager.build()?;
     manager
         .controller::<Foo>()
         .owns::<Deployment>()
         .named(object::COMPONENT)
-        .concurrency(NonZeroUsize::new(workers).ok_or("there are no workers")?)
-        .run(reconcile)?;
-    manager.controller::<Deployment>().named("deployments").run(look_at::<Deployment>)?;
-    manager.controller::<ConfigMap>().named("config-maps").run(look_at::<ConfigMap>)?;
+        .concurrency(workers)
+        .register(reconcile)?;
+    manager.controller::<Deployment>().named("deployments").register(look_at::<Deployment>)?;
+    manager.controller::<ConfigMap>().named("config-maps").register(look_at::<ConfigMap>)?;
     scope.spawn("manager", async move {
-        if let Err(error) = manager.start().await {
+        if let Err(error) = manager.run().await {
             eprintln!("error: {error}");
         }
     });
     Ok(())
 }
 
-/// What the other controllers do.
+/// The work of the other controllers.
 async fn look_at<K>(_: Context, _: Arc<K>) -> bowline_runtime::Result<Action> {
     Ok(Action::done())
 }

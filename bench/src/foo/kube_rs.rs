@@ -1,7 +1,6 @@
 //! The subject `kube-rs`: the sample controller on its `Controller`.
 //!
-//! One watch of the Deployments feeds a store, which is read, and the triggers of those that own them: the cheapest that
-//! it has.
+//! One watch of the Deployments feeds a store for reads, and the triggers of their owners: the cheapest way in kube-rs.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -23,7 +22,7 @@ use super::object::{self, Foo, FooStatus};
 use crate::apiserver::client::Endpoint;
 use crate::apiserver::load::Failure;
 
-/// How long to wait after a failure, doubled after each more of the same object: as client-go does.
+/// Delay after a failure, doubled with each further failure of the same object, as in client-go.
 const FIRST_RETRY: Duration = Duration::from_millis(5);
 const LAST_RETRY: Duration = Duration::from_secs(1000);
 
@@ -44,7 +43,7 @@ enum Error {
 /// Starts it below a scope.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be built.
 pub(super) fn start(scope: &Scope, endpoint: &Endpoint, workers: usize) -> Result<(), Failure> {
     let client = Client::try_from(endpoint.config()?)?;
     let (deployments, writer) = reflector::store();
@@ -105,7 +104,7 @@ fn retry(owner: &Foo, error: &Error, context: &Context) -> Action {
 }
 
 impl Context {
-    /// Writes an event. It is over when the server has it.
+    /// Writes an event, and waits for the response.
     async fn tell(&self, owner: &Foo, type_: EventType, reason: &str, note: &str) -> Result<(), Error> {
         let event = Event {
             type_,

@@ -1,6 +1,7 @@
-//! One run of one operator: makes Foos, starts it, waits until there is nothing left to do, and tells what it took.
+//! One run of one operator: creates Foos, starts the operator, waits until it has converged, and reports its resource
+//! usage.
 //!
-//! This process only looks on: it has one watch of the Foos, and reads from `/proc` what the operator has used.
+//! This process only observes: it has one watch of the Foos, and reads the operator's usage from `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,31 +27,31 @@ use crate::metric::WALL_S;
 use crate::subject::Measured;
 use crate::{execution, process};
 
-/// How many connections make Foos.
+/// Number of connections that create Foos.
 const FILLING: usize = 16;
 
-/// How long an operator may take, and may then be busy.
+/// Timeout for an operator to converge, and then to get quiet.
 const PATIENCE: Duration = Duration::from_secs(400);
 const BUSY_PATIENCE: Duration = Duration::from_secs(120);
 
-/// An operator is quiet when it has used less CPU than this over so many looks.
+/// Maximum CPU use of a quiet operator, and the number of samples.
 const QUIET_CPU_SECONDS: f64 = 0.02;
 const QUIET_LOOKS: usize = 6;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
-/// What a run is told.
+/// Arguments of a run.
 #[derive(Args, Debug)]
 pub(crate) struct FooLoadArguments {
-    /// The file that tells where the server is
+    /// The file with the server's endpoint
     #[arg(long)]
     endpoint: PathBuf,
     /// The operator
     #[arg(long)]
     program: PathBuf,
-    /// How many Foos
+    /// Number of Foos
     #[arg(long)]
     n: usize,
-    /// How many of them the operator looks after at once
+    /// Number of workers
     #[arg(long)]
     workers: usize,
     /// Three controllers of ours, without an election and with one
@@ -58,7 +59,7 @@ pub(crate) struct FooLoadArguments {
     election: bool,
 }
 
-/// Does it and prints what was measured, as one line of JSON.
+/// Performs the run and prints its measurements, as one line of JSON.
 pub(crate) fn main(arguments: FooLoadArguments) -> ExitCode {
     execution::measured_on_one_thread(move |scope| run(scope, arguments))
 }
@@ -67,7 +68,7 @@ async fn run(scope: Scope, arguments: FooLoadArguments) -> Result<Measured, Fail
     let endpoint: Endpoint = serde_json::from_slice(&fs::read(&arguments.endpoint)?)?;
     let client = Client::new(&endpoint, scope.spawner())?;
     let mut modes = if arguments.election { vec![Mode::Managed, Mode::Elected] } else { vec![Mode::Alone] };
-    // Now this one first, now that one: the server is not the same before and after.
+    // In random order: the server differs before and after.
     if scope.spawner().clock().rng().next_u64().is_multiple_of(2) {
         modes.reverse();
     }
@@ -79,7 +80,7 @@ async fn run(scope: Scope, arguments: FooLoadArguments) -> Result<Measured, Fail
     Ok(all)
 }
 
-/// One operator, on Foos of its own.
+/// One operator, with its own Foos.
 async fn run_once(
     scope: &Scope,
     client: &Client,
@@ -87,7 +88,7 @@ async fn run_once(
     mode: Mode,
 ) -> Result<Measured, Failure> {
     let clock = scope.spawner().clock().clone();
-    // A new one each time, since without kube-controller-manager none is ever gone.
+    // A new namespace each time, since without kube-controller-manager none is ever removed.
     let namespace = format!("foo-{:016x}", clock.rng().next_u64());
     let mut connections = client.connect_all(FILLING).await?;
     fill(scope, &mut connections, &namespace, arguments.n).await?;
@@ -96,7 +97,7 @@ async fn run_once(
     measured
 }
 
-/// Makes all Foos, with a status that tells of a Deployment that is not there.
+/// Creates all Foos, with the status of a Deployment that does not exist.
 async fn fill(
     scope: &Scope,
     connections: &mut Vec<Connection>,
@@ -115,7 +116,7 @@ async fn fill(
     Ok(())
 }
 
-/// Starts the operator, and ends it when it is quiet.
+/// Starts the operator, and stops it when it is quiet.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 async fn measure(
     clock: &Clock,
@@ -143,15 +144,15 @@ async fn measure(
         }
         status = operator.wait() => return Err(format!("the operator ended: {}", status?).into()),
     }
-    let wall = clock.now().since(began).as_secs_f64();
+    let wall = clock.now().duration_since(began).as_secs_f64();
 
     quiet(clock, operator.id().ok_or("the operator has ended")?).await?;
     drop(stdin);
     let mut measured = ended(&mut operator).await?;
     let asked = Requests::so_far(&mut connection).await?.since(&before);
-    // It is only seen where a run failed, or was started by hand.
+    // Visible only if a run failed, or was started by hand.
     eprint!("{}", asked.describe());
-    // After what the operator asked was counted, since this would be counted too.
+    // After the operator's requests were counted, since this one would count too.
     let list = connection.ask(Asked::get(deployments(namespace) + "?limit=1")).await?;
     let deployments = count(&list)?;
     if deployments != arguments.n {
@@ -176,7 +177,7 @@ fn start(arguments: &FooLoadArguments, mode: Mode) -> Result<Child, Failure> {
     if mode != Mode::Alone {
         command.args(["--mode", &typed(&mode)]);
     }
-    // Go's `flag` takes two dashes as well. It ends with its stdin, so it does when this process ends.
+    // Go's `flag` accepts two dashes as well. The operator ends with its stdin, and so with this process.
     let started = command
         .arg("--endpoint")
         .arg(&arguments.endpoint)
@@ -188,7 +189,7 @@ fn start(arguments: &FooLoadArguments, mode: Mode) -> Result<Child, Failure> {
     Ok(started)
 }
 
-/// What the operator, which was told to end, tells that it used.
+/// Usage report of the operator after its stop was requested.
 async fn ended(operator: &mut Child) -> Result<Measured, Failure> {
     let mut printed = Vec::new();
     operator.stdout.take().ok_or("the operator has no stdout")?.read_to_end(&mut printed).await?;
@@ -199,7 +200,7 @@ async fn ended(operator: &mut Child) -> Result<Measured, Failure> {
     Ok(serde_json::from_slice(&printed)?)
 }
 
-/// Waits until the operator does nothing any more: events are written when all else is done.
+/// Waits until the operator is quiet: events are written last.
 async fn quiet(clock: &Clock, pid: u32) -> Result<(), Failure> {
     let quiet = async {
         let mut looks = vec![process::cpu_seconds_of(pid)?];
@@ -216,7 +217,7 @@ async fn quiet(clock: &Clock, pid: u32) -> Result<(), Failure> {
     clock.timeout(BUSY_PATIENCE, quiet).await.map_err(|_| "the operator was still busy after a while")?
 }
 
-/// Deletes all that there is, so that the next run finds what this one found.
+/// Deletes all objects, so that each run starts with the same state.
 async fn clean(connection: &mut Connection, namespace: &str) -> Result<(), Failure> {
     let events = format!("/api/v1/namespaces/{namespace}/events");
     for collection in [foos(namespace), deployments(namespace), events] {
@@ -228,11 +229,11 @@ async fn clean(connection: &mut Connection, namespace: &str) -> Result<(), Failu
 /// The events of all Foos.
 struct Watch {
     body: Incoming,
-    /// What was read of a line that is not whole.
+    /// Start of an incomplete line.
     read: Vec<u8>,
 }
 
-/// What matters of an event.
+/// The compared fields of an event.
 #[derive(Deserialize)]
 struct Seen {
     object: SeenFoo,
@@ -250,8 +251,7 @@ struct SeenMetadata {
 }
 
 impl Watch {
-    /// Reads until all Foos have the status that they should have. Their Deployments are there then: operators write the
-    /// status last.
+    /// Reads until all Foos have the expected status. Their Deployments exist then: operators write the status last.
     async fn converged(&mut self, n: usize) -> Result<(), Failure> {
         let mut converged = BTreeSet::new();
         while converged.len() < n {
@@ -271,7 +271,7 @@ impl Watch {
     }
 }
 
-/// How many objects there are, by a list of the first.
+/// Number of objects, from a list of the first.
 fn count(list: &[u8]) -> Result<usize, Failure> {
     #[derive(Deserialize)]
     struct List {

@@ -1,6 +1,6 @@
-//! The kind of the sample controller, and the objects that there are of it when an operator starts.
+//! The kind of the sample controller, and its objects at the start of an operator.
 //!
-//! `peers/go/foo` has the same kind, and makes the same Deployment of it.
+//! `peers/go/foo` has the same kind and creates the same Deployment.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,30 @@ use kube::{CustomResource, Resource as _};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Where definitions are.
+/// Path of definitions.
 pub(super) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Where Foos of all namespaces are.
+/// Path of the Foos of all namespaces.
 pub(super) const FOOS: &str = "/apis/samplecontroller.k8s.io/v1alpha1/foos";
 
-/// Who operators say they are.
+/// Component name of the operators.
 pub(super) const COMPONENT: &str = "sample-controller";
 
-/// The event after each successful sync, and what is logged.
+/// Event reason and log text of a successful sync.
 pub(super) const SYNCED: &str = "Synced";
 pub(super) const SYNCED_NOTE: &str = "Foo synced successfully";
 pub(super) const SYNCED_LINE: &str = "Successfully synced";
 
-/// The event when a Deployment is somebody else's.
+/// Event reason for a Deployment with another controller.
 pub(super) const RESOURCE_EXISTS: &str = "ErrResourceExists";
 
-/// How many replicas a Foo says are available before an operator starts, which is not so: its Deployment is gone.
+/// Wrong number of available replicas in the status of a Foo before an operator starts: its Deployment is gone.
 const STALE_REPLICAS: i32 = 1;
 
-/// How many there are as long as nobody makes Pods of Deployments.
+/// Available replicas, since no controller creates Pods.
 pub(super) const REPLICAS: i32 = 0;
 
-/// Wants a Deployment.
+/// Requests a Deployment.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(group = "samplecontroller.k8s.io", version = "v1alpha1", kind = "Foo", namespaced)]
 #[kube(status = "FooStatus", schema = "disabled")]
@@ -50,12 +50,12 @@ pub(crate) struct FooStatus {
     pub(super) available_replicas: i32,
 }
 
-/// What is said when a Deployment is somebody else's.
+/// Event note for a Deployment with another controller.
 pub(super) fn resource_exists_note(deployment: &str) -> String {
     format!("Resource {deployment:?} already exists and is not managed by Foo")
 }
 
-/// The Deployment that a Foo wants. All operators make the same.
+/// The Deployment of a Foo. All operators create the same.
 pub(super) fn deployment(owner: &Foo) -> Deployment {
     let name = owner.metadata.name.clone().unwrap_or_default();
     let labels = BTreeMap::from([("app".to_owned(), "nginx".to_owned()), ("controller".to_owned(), name)]);
@@ -84,7 +84,7 @@ pub(super) fn deployment(owner: &Foo) -> Deployment {
     }
 }
 
-/// How many replicas a Deployment says are available.
+/// Available replicas of a Deployment.
 pub(super) fn available(deployment: &Deployment) -> i32 {
     deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0)
 }
@@ -101,7 +101,7 @@ pub(super) fn name(number: usize) -> String {
     format!("foo-{number:06}")
 }
 
-/// The Foo with this number, to be created.
+/// The Foo with this number, for a create.
 pub(super) fn body(number: usize) -> Vec<u8> {
     let object = json!({
         "apiVersion": "samplecontroller.k8s.io/v1alpha1",
@@ -112,7 +112,7 @@ pub(super) fn body(number: usize) -> Vec<u8> {
     object.to_string().into_bytes()
 }
 
-/// The status of each Foo, to be patched.
+/// The status of each Foo, for a patch.
 pub(super) fn stale_status() -> Vec<u8> {
     json!({"status": {"availableReplicas": STALE_REPLICAS}}).to_string().into_bytes()
 }

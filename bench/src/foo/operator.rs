@@ -1,4 +1,4 @@
-//! An operator in Rust, as a process of its own: it runs until its stdin ends, and tells what it used.
+//! An operator in Rust in its own process: it runs until its stdin ends, and reports its resource usage.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,31 +17,31 @@ use crate::sink::Logger;
 use crate::subject::Measured;
 use crate::{execution, process};
 
-/// How long to wait between two looks at the memory.
+/// Interval between two samples of the memory.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-/// What an operator is told. Those written in Go are told the same.
+/// Arguments of an operator; the Go programs accept the same.
 #[derive(Debug, Parser)]
 struct OperatorArguments {
-    /// The file that tells where the server is
+    /// The file with the server's endpoint
     #[arg(long)]
     endpoint: PathBuf,
-    /// How many Foos are looked after at once
+    /// Number of workers
     #[arg(long)]
     workers: usize,
 }
 
-/// What ours is told.
+/// Arguments of our operator.
 #[derive(Debug, Parser)]
 struct OurArguments {
     #[command(flatten)]
     common: OperatorArguments,
-    /// What there is of it
+    /// Part to run
     #[arg(long, default_value = "alone")]
     mode: Mode,
 }
 
-/// What an operator of ours consists of.
+/// Parts of our operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
     /// One controller
@@ -53,7 +53,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What a metric is called in a run that measures it with an election and without.
+    /// Name of a metric in a run with and without election.
     pub(super) fn key(self, metric: &str) -> String {
         match self {
             Self::Alone | Self::Managed => metric.to_owned(),
@@ -62,7 +62,7 @@ impl Mode {
     }
 }
 
-/// Ours, from the command line to what it used.
+/// Our operator, from the command line to its usage report.
 pub(crate) fn bowline() -> ExitCode {
     let OurArguments { common, mode } = OurArguments::parse();
     main(common, move |scope, endpoint, workers| match mode {
@@ -72,12 +72,12 @@ pub(crate) fn bowline() -> ExitCode {
     })
 }
 
-/// That on kube-rs.
+/// The operator on kube-rs.
 pub(crate) fn kube_rs() -> ExitCode {
     main(OperatorArguments::parse(), kube_rs::start)
 }
 
-/// Runs it and prints what it used, as one line of JSON. What is logged goes nowhere.
+/// Runs an operator and prints its usage, as one line of JSON. Logs are discarded.
 fn main<F>(arguments: OperatorArguments, start: F) -> ExitCode
 where
     F: FnOnce(&Scope, &Endpoint, usize) -> Result<(), Failure> + Send + 'static,
@@ -91,7 +91,7 @@ where
 {
     Logger::Bowline.start()?;
     let endpoint: Endpoint = serde_json::from_slice(&fs::read(&arguments.endpoint)?)?;
-    // Tasks are below the scope, and end with it.
+    // Tasks run below the scope, and end with it.
     start(&scope, &endpoint, arguments.workers)?;
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
     let (cpu, peak) = (process::cpu_seconds(), process::status_mib("VmHWM"));

@@ -1,23 +1,23 @@
-//! What kube-apiserver was asked, as it counts it itself: nothing stands between it and an operator.
+//! Requests counted by kube-apiserver itself, so that no proxy is needed.
 
 use std::collections::BTreeMap;
 
 use crate::apiserver::client::{Asked, Connection};
 use crate::apiserver::load::Failure;
 
-/// What operators ask for. Nobody else does while one runs.
+/// Resources that operators read or write. No other client uses them during a run.
 const RESOURCES: [&str; 3] = ["foos", "deployments", "events"];
 
-/// What operators write because a Foo needs it.
+/// Resources that operators write for a Foo.
 const NEEDED: [&str; 2] = ["foos", "deployments"];
 
 const METRIC: &str = "apiserver_request_total{";
 
-/// How often each request was made so far.
+/// Number of requests so far, by type.
 #[derive(Debug, Default)]
 pub(super) struct Requests(BTreeMap<Request, u64>);
 
-/// What requests are told apart by.
+/// Labels that distinguish requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Request {
     verb: String,
@@ -26,10 +26,10 @@ struct Request {
 }
 
 impl Requests {
-    /// What was counted so far. Asking for it costs the server some tens of milliseconds.
+    /// Counters so far. Reading them costs the server some tens of milliseconds.
     ///
     /// # Errors
-    /// When the server does not tell.
+    /// When the request fails.
     pub(super) async fn so_far(connection: &mut Connection) -> Result<Self, Failure> {
         let text = connection.ask(Asked::get("/metrics")).await?;
         let text = str::from_utf8(&text)?;
@@ -49,7 +49,7 @@ impl Requests {
         requests
     }
 
-    /// What was asked since then.
+    /// Requests since `before`.
     pub(super) fn since(&self, before: &Self) -> Self {
         let since = self.0.iter().map(|(request, count)| {
             (request.clone(), count - before.0.get(request).copied().unwrap_or(0).min(*count))
@@ -57,18 +57,17 @@ impl Requests {
         Self(since.collect())
     }
 
-    /// All that an operator asked, but for watches: a server counts those when they end.
+    /// All requests of an operator except watches, which a server counts when they end.
     pub(super) fn all(&self) -> u64 {
         self.sum(|_| true)
     }
 
-    /// Answers of 409 to writes of what a Foo needs: to somebody who knows an old object, or does not know that there is
-    /// one.
+    /// Number of 409 responses to necessary writes: the writer's cache is stale.
     pub(super) fn conflicts(&self) -> u64 {
         self.sum(|request| request.is_needed() && request.code == 409)
     }
 
-    /// Writes of what a Foo needs that were accepted.
+    /// Number of accepted necessary writes.
     pub(super) fn writes(&self) -> u64 {
         let is_write = |verb: &str| ["POST", "PUT", "PATCH", "APPLY", "DELETE"].contains(&verb);
         self.sum(|request| {
@@ -76,12 +75,12 @@ impl Requests {
         })
     }
 
-    /// Events that were created: one for each Foo, unless a recorder dropped some.
+    /// Number of created events: one per Foo, unless a recorder dropped some.
     pub(super) fn events(&self) -> u64 {
         self.sum(|request| request.resource == "events" && request.verb == "POST" && request.code == 201)
     }
 
-    /// Each kind of request, for people.
+    /// Each type of request, for display.
     pub(super) fn describe(&self) -> String {
         let made = self.0.iter().filter(|(_, count)| **count > 0);
         let lines = made.map(|(Request { verb, resource, code }, count)| {
@@ -102,7 +101,7 @@ impl Request {
     }
 }
 
-/// The request that a line of the metrics counts, if operators make it.
+/// The request in a line of the metrics, if operators send it.
 fn request(line: &str) -> Option<(Request, u64)> {
     let (labels, count) = line.strip_prefix(METRIC)?.rsplit_once("} ")?;
     let label = |name: &str| {

@@ -1,4 +1,4 @@
-//! kube-apiserver and etcd for `foo-converge`, which know the kind, and are there for all runs.
+//! kube-apiserver and etcd for `foo-converge`, with the kind, for all runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,11 +14,11 @@ use crate::apiserver::load::Failure;
 use crate::apiserver::server::Server;
 use crate::execution;
 
-/// How long a kind takes to be served at the most, and how often to look.
+/// Timeout for a kind to be served, and the interval of checks.
 const PATIENCE: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
-/// Serves until stdin ends; the first line of stdout tells where, when the kind is there.
+/// Serves until stdin ends; prints the endpoint to stdout when the kind is served.
 pub(crate) fn main(programs: PathBuf) -> ExitCode {
     execution::ended(execution::block_on(move |scope| serve(scope, programs)))
 }
@@ -35,7 +35,7 @@ async fn serve(scope: Scope, programs: PathBuf) -> Result<(), Failure> {
     };
     spawner.clock().timeout(PATIENCE, served).await?;
     println!("{}", serde_json::to_string(&server.endpoint)?);
-    // Whoever started it holds the other end: this ends with them, whatever they end by.
+    // The parent process holds the other end, so this process ends with it in any case.
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
     server.stop().await
 }

@@ -1,5 +1,5 @@
-//! The subject `bowline`: our own informer, with its default settings. The only file of the scenarios that knows
-//! `bowline-cache` and our transport.
+//! The subject `bowline`: our own informer, with its defaults. The only file of the scenarios that uses `bowline-cache`
+//! and our transport.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::subject::Measured;
 
 const GROUP_INDEX: &str = "group";
 
-/// How long to wait between two looks whether a list is over. What they cost counts as the list's.
+/// Interval between two checks whether a list is complete. Their cost counts as the list's.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 pub(super) async fn sync(run: &Run) -> Result<Measured, Failure> {
@@ -31,7 +31,7 @@ pub(super) async fn sync(run: &Run) -> Result<Measured, Failure> {
     }
 }
 
-/// It drops managedFields unless it is told to keep them, so stripped or not is the same to it.
+/// It drops managedFields by default, so `strip` makes no difference.
 async fn sync_kind<K>(run: &Run) -> Result<Measured, Failure>
 where
     K: kube::Resource<DynamicType = (), Scope: 'static>
@@ -47,7 +47,7 @@ where
     let before = Before::now(spawner.clock(), run.allocated);
     let informer = SharedInformer::builder(&spawner, Kind::<K>::typed()).client(client).build()?;
     informer.start();
-    informer.synced().await;
+    informer.wait_synced().await;
     let mut measured = before.synced(run.n).await?;
     if informer.indexer().len() < run.n {
         return Err(format!("{} objects in the indexer, not {}", informer.indexer().len(), run.n).into());
@@ -58,7 +58,7 @@ where
     Ok(measured)
 }
 
-/// The CPU that a second list costs, which brings nothing new: an informer that is stopped and started again lists.
+/// CPU of a second list without changes: a restarted informer lists again.
 async fn relist<K>(run: &Run, informer: &SharedInformer<K>) -> Result<f64, Failure>
 where
     K: kube::Resource + Send + Sync + 'static,
@@ -92,7 +92,7 @@ pub(super) async fn events(run: &Run) -> Result<Measured, Failure> {
 pub(super) async fn get(run: &Run) -> Result<Measured, Failure> {
     let informer = widgets(run)?;
     informer.start();
-    informer.synced().await;
+    informer.wait_synced().await;
     let keys: Vec<_> = (0..run.n).map(key).collect();
     let (lister, updated) = (informer.lister(), informer.lister());
     let read = move |number| {
@@ -106,7 +106,7 @@ pub(super) async fn index(run: &Run) -> Result<Measured, Failure> {
     let informer = widgets(run)?;
     informer.indexer().add_index(GROUP_INDEX, |widget| vec![widget.spec.group.clone()])?;
     informer.start();
-    informer.synced().await;
+    informer.wait_synced().await;
     let groups: Vec<_> = (0..widget::groups(run.n)).map(widget::group).collect();
     let (lister, updated, wanted) = (informer.lister(), informer.lister(), run.group);
     let read = move |number| {
@@ -121,7 +121,7 @@ fn widgets(run: &Run) -> Result<SharedInformer<Widget>, Failure> {
     Ok(builder.client(client(run)?).build()?)
 }
 
-/// Over our own transport, as an operator's would be.
+/// Uses our own transport, as an operator does.
 fn client(run: &Run) -> Result<Client, Failure> {
     Ok(transport::client(&run.endpoint.config()?, &TransportOptions::new(run.scope.spawner().clock()))?)
 }

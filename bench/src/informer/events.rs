@@ -1,4 +1,4 @@
-//! `informer-events`: from the word go until the last of three handlers has seen the last update.
+//! `informer-events`: from the start signal until the last of three handlers has the last update.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +18,10 @@ use crate::process;
 use crate::report::{Target, row};
 use crate::subject::{Measured, Work};
 
-/// How many handlers one informer has. The Go programs have as many.
+/// Number of handlers of one informer. The Go programs have as many.
 pub(super) const HANDLERS: usize = 3;
 
-/// How long handlers may take for everything.
+/// Timeout for the handlers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn work(n: usize, updates: usize) -> Work {
@@ -37,28 +37,28 @@ pub(super) fn work(n: usize, updates: usize) -> Work {
     super::work(&variant, Task::Events, &[("n", n), ("updates", updates)], rows)
 }
 
-/// What a handler does: it looks at each object, and counts.
+/// A handler that reads each object and counts.
 pub(super) struct Handler {
     initial: Expected,
     updates: Expected,
     sum: u64,
 }
 
-/// So many calls are expected; when they all were made, it is told.
+/// Number of expected calls; the sender fires after the last one.
 struct Expected {
-    /// Written by the handler alone.
+    /// Written only by the handler.
     left: Arc<AtomicUsize>,
     over: Option<oneshot::Sender<u64>>,
 }
 
-/// Tells when a handler has seen all.
+/// Reports when a handler has all updates.
 pub(super) struct Seen {
     initial: oneshot::Receiver<u64>,
     updates: oneshot::Receiver<u64>,
     updates_left: Arc<AtomicUsize>,
 }
 
-/// A handler of an informer of `n` objects, of which so many updates come.
+/// A handler of an informer of `n` objects that expects this number of updates.
 pub(super) fn handler(n: usize, updates: usize) -> (Handler, Seen) {
     let (initial_over, initial) = oneshot::channel();
     let (updates_over, seen) = oneshot::channel();
@@ -72,7 +72,7 @@ pub(super) fn handler(n: usize, updates: usize) -> (Handler, Seen) {
 }
 
 impl Handler {
-    /// Sees an object that was there from the start, or an update, by how often it was changed.
+    /// Counts an initial object, or an update, by its change number.
     pub(super) fn see(&mut self, change: u64) {
         self.sum += change;
         if change == 0 { self.initial.count(0) } else { self.updates.count(self.sum) }
@@ -86,16 +86,16 @@ impl Expected {
         if left == 0
             && let Some(over) = self.over.take()
         {
-            // Nobody waits for it when the run failed.
+            // The receiver is gone if the run failed.
             let _ = over.send(sum);
         }
     }
 }
 
-/// Measures from the word go until all handlers have seen all. The informer is running.
+/// Measures from the start signal until all handlers have all updates. The informer runs already.
 ///
 /// # Errors
-/// When the server does not go, a handler ends too early, or has not seen every update.
+/// When the server does not start, a handler ends too early, or misses an update.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 pub(super) async fn measure(run: &Run, handlers: Vec<Seen>) -> Result<Measured, Failure> {
     let mut waiting = Vec::new();
@@ -115,11 +115,11 @@ pub(super) async fn measure(run: &Run, handlers: Vec<Seen>) -> Result<Measured, 
         };
         sums.push(sum?);
     }
-    let (wall, cpu) = (clock.now().since(began).as_secs_f64(), process::cpu_seconds() - cpu);
+    let (wall, cpu) = (clock.now().duration_since(began).as_secs_f64(), process::cpu_seconds() - cpu);
     // Each object counts from one to the number of rounds.
     let rounds = (run.updates / run.n) as u64;
     let wanted = run.n as u64 * rounds * (rounds + 1) / 2;
-    // More is what kube-rs can have: its handlers are given keys, and look at the object when they get to it.
+    // With kube-rs the sum can be higher: its handlers get keys, and read the object later.
     if let Some(sum) = sums.iter().find(|sum| **sum < wanted) {
         return Err(format!("a handler saw changes that sum up to {sum}, less than {wanted}").into());
     }
@@ -151,6 +151,6 @@ mod tests {
         }
         assert!(seen.updates.try_recv().is_err());
         handler.see(2);
-        assert_eq!(seen.updates.try_recv(), Ok(4), "what it saw is told by its sum");
+        assert_eq!(seen.updates.try_recv(), Ok(4), "the sum identifies the updates");
     }
 }

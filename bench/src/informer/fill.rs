@@ -1,4 +1,4 @@
-//! kube-apiserver and etcd for `informer-sync`, filled once and there for all runs.
+//! kube-apiserver and etcd for `informer-sync`, filled once for all runs.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,10 +15,10 @@ use crate::apiserver::object::namespace;
 use crate::apiserver::server::Server;
 use crate::execution;
 
-/// How many connections fill the server.
+/// Number of connections that fill the server.
 const FILLING: usize = 16;
 
-/// Serves until stdin ends; the first line of stdout tells where, when all objects are there.
+/// Serves until stdin ends; prints the endpoint to stdout when all objects exist.
 pub(crate) fn main(programs: PathBuf, n: usize) -> ExitCode {
     execution::ended(execution::block_on(move |scope| serve(scope, programs, n)))
 }
@@ -28,12 +28,12 @@ async fn serve(scope: Scope, programs: PathBuf, n: usize) -> Result<(), Failure>
     let run = Run { scope, n, maker: Maker::KubeApiserver, server };
     fill(&run).await?;
     println!("{}", serde_json::to_string(&run.server.endpoint)?);
-    // Whoever started it holds the other end: this ends with them, whatever they end by.
+    // The parent process holds the other end, so this process ends with it in any case.
     tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
     run.server.stop().await
 }
 
-/// Creates all objects, and then writes the status of the Pods, each as the program that does so in a cluster.
+/// Creates all objects, and then writes the status of the Pods, with the field managers of a cluster.
 async fn fill(run: &Run) -> Result<(), Failure> {
     let client = run.client()?;
     run.make_namespaces(&client).await?;

@@ -1,4 +1,4 @@
-//! The subject `kube-rs`: a watcher with its default settings, and a reflector that keeps what it tells.
+//! The subject `kube-rs`: a watcher with its defaults, and a reflector that stores its events.
 
 use std::fmt::Debug;
 use std::future::ready;
@@ -20,10 +20,10 @@ use crate::apiserver::load::Failure;
 use crate::replay::widget::{self, Widget};
 use crate::subject::Measured;
 
-/// How many objects may be on their way to a handler, before the watcher has to wait for it.
+/// Capacity of a handler's channel, before the watcher has to wait.
 const BUFFER: usize = 4096;
 
-/// What this scenario asks of a kind.
+/// Bounds that this scenario needs of a kind.
 trait Kind: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static {}
 impl<K> Kind for K where
     K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
@@ -55,7 +55,7 @@ async fn sync_kind<K: Kind>(run: &Run) -> Result<Measured, Failure> {
     Ok(measured)
 }
 
-/// One reflector with a subscriber for each handler: its way to have several.
+/// One reflector with a subscriber per handler: the way of kube-rs to have several.
 pub(super) async fn events(run: &Run) -> Result<Measured, Failure> {
     let api = Api::<Widget>::all(run.client()?);
     let (_store, writer) = reflector::store_shared::<Widget>(BUFFER);
@@ -87,7 +87,7 @@ pub(super) async fn get(run: &Run) -> Result<Measured, Failure> {
     read::measure(run, read, move || is_updated(&updated, &first)).await
 }
 
-/// It has no index: a scan.
+/// kube-rs has no index, so this is a scan.
 pub(super) async fn index(run: &Run) -> Result<Measured, Failure> {
     let store = widgets(run).await?;
     let groups: Vec<_> = (0..widget::groups(run.n)).map(widget::group).collect();
@@ -105,7 +105,7 @@ fn is_updated(store: &Store<Widget>, key: &ObjectRef<Widget>) -> bool {
     store.get(key).is_some_and(|widget| widget.change() > 0)
 }
 
-/// A store that has all widgets, and gets their updates.
+/// A store with all widgets that receives their updates.
 async fn widgets(run: &Run) -> Result<Store<Widget>, Failure> {
     let api = Api::<Widget>::all(run.client()?);
     let (store, writer) = reflector::store();
@@ -118,7 +118,7 @@ async fn widgets(run: &Run) -> Result<Store<Widget>, Failure> {
     Ok(store)
 }
 
-/// Polls the stream until the run is over, telling errors.
+/// Polls the stream until the run ends, and prints errors.
 fn follow<K: 'static>(
     run: &Run,
     events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,

@@ -1,13 +1,13 @@
-//! The objects that informers sync: as long as those of a real cluster, written by as many writers.
+//! The objects that informers sync: of the size, and with the field managers, of a real cluster.
 
 use serde_json::{Value, json};
 
 use super::Resource;
 
-/// How much of a `ConfigMap` is data.
+/// Bytes of data in a `ConfigMap`.
 const DATA_BYTES: usize = 820;
 
-/// What the kubelet tells of a Pod.
+/// Status that the kubelet reports for a Pod.
 const CONDITIONS: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
@@ -17,7 +17,7 @@ pub(super) fn name(number: usize) -> String {
     format!("{PREFIX}{number:06}")
 }
 
-/// What is created.
+/// Created objects.
 pub(super) fn body(resource: Resource, number: usize) -> Vec<u8> {
     let object = match resource {
         Resource::Pods => {
@@ -42,7 +42,7 @@ pub(super) fn body(resource: Resource, number: usize) -> Vec<u8> {
     object.to_string().into_bytes()
 }
 
-/// The status of a Pod that runs, as a patch.
+/// The status of a running Pod, as a patch.
 pub(super) fn status(number: usize) -> Vec<u8> {
     let address = format!("10.{}.{}.{}", 64 + number / 65_536, number / 256 % 256, number % 256);
     let condition = |kind: &str| {

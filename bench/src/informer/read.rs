@@ -1,4 +1,4 @@
-//! `cache-read`: how often two readers read from the objects that an informer holds, while updates come in.
+//! `cache-read`: reads per second of two readers from an informer's objects, during updates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,13 @@ const RATE: usize = 2_000;
 
 const MILLISECONDS: usize = 3_000;
 
-/// So many reads are made between two looks at the time. The Go programs make as many.
+/// Number of reads between two readings of the clock, as in the Go programs.
 const READS: usize = 64;
 
-/// Steps between what is read one after another: neighbours would be in the processor's caches. The Go programs take the
-/// same.
+/// Distance between successive reads: neighbors would be in the processor's caches. The Go programs use the same.
 const STRIDE: usize = 7_919;
 
-/// How far apart readers start. The Go programs do the same.
+/// Distance between the starts of the readers. The Go programs use the same.
 const APART: usize = 1_000_003;
 
 pub(super) fn work(n: usize) -> Vec<Work> {
@@ -54,17 +53,17 @@ pub(super) fn work(n: usize) -> Vec<Work> {
         .into()
 }
 
-/// What is read one after another: numbers below `many`, all of them sooner or later.
+/// Sequence of reads: numbers below `many`, each eventually.
 pub(super) fn pick(read: usize, many: usize) -> usize {
-    // No sensible number of objects is a multiple of the stride.
+    // No realistic number of objects is a multiple of the stride.
     read % many * STRIDE % many
 }
 
-/// Has the readers read while updates come in. `read` makes one read, which it is given the number of, and gives whether
-/// it found what it should; `updated` tells whether an update has arrived.
+/// Runs the readers during updates. `read` performs the read with a given number and returns whether it found the
+/// expected object; `updated` returns whether an update has arrived.
 ///
 /// # Errors
-/// When the server does not go, something was not found, or no update arrived.
+/// When the server does not start, a read fails, or no update arrived.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 pub(super) async fn measure(
     run: &Run,
@@ -78,8 +77,8 @@ pub(super) async fn measure(
     let readers: Vec<_> = (0..run.readers)
         .map(|reader| {
             let (read, clock) = (read.clone(), spawner.clock().clone());
-            // A thread of its own: it never waits.
-            spawner.blocking("reader", move || {
+            // A separate thread, since it never waits.
+            spawner.spawn_blocking("reader", move || {
                 let (began, mut count) = (clock.now(), 0);
                 loop {
                     let first = reader * APART + count;
@@ -87,7 +86,7 @@ pub(super) async fn measure(
                         return None;
                     }
                     count += READS;
-                    let passed = clock.now().since(began);
+                    let passed = clock.now().duration_since(began);
                     if passed >= long {
                         return Some(count as f64 / passed.as_secs_f64());
                     }

@@ -16,17 +16,17 @@ use crate::execution;
 use crate::maker::Maker;
 use crate::subject::Measured;
 
-/// What a run is told. What a task does not need has a default.
+/// Arguments of a run. Arguments that a task does not need have a default.
 #[derive(Args, Debug)]
 pub(crate) struct InformerSubjectArguments {
     #[arg(long)]
     maker: Maker,
     #[arg(long)]
     task: Task,
-    /// The file that tells where the server is
+    /// The file with the server's endpoint
     #[arg(long)]
     endpoint: PathBuf,
-    /// This program with an allocator that counts
+    /// This program with a counting allocator
     #[arg(long)]
     counting_program: Option<PathBuf>,
     #[arg(long, default_value = "pods")]
@@ -34,13 +34,13 @@ pub(crate) struct InformerSubjectArguments {
     /// Drop managedFields on the way in
     #[arg(long)]
     strip: bool,
-    /// How many objects the server has
+    /// Number of objects on the server
     #[arg(long)]
     n: usize,
-    /// How many updates the server sends
+    /// Number of updates that the server sends
     #[arg(long, default_value_t = 0)]
     updates: usize,
-    /// How many objects are of one group
+    /// Number of objects per group
     #[arg(long, default_value_t = 100)]
     group: usize,
     #[arg(long, default_value_t = 2)]
@@ -48,16 +48,16 @@ pub(crate) struct InformerSubjectArguments {
     /// Updates a second
     #[arg(long, default_value_t = 2_000)]
     rate: usize,
-    /// How long to read
+    /// Duration of reads
     #[arg(long, default_value_t = 3_000)]
     milliseconds: usize,
 }
 
-/// What there is to do, and where.
+/// Work and server of a run.
 pub(super) struct Run {
     pub(super) scope: Scope,
     pub(super) endpoint: Endpoint,
-    /// In a program whose allocator counts.
+    /// Set in a program with a counting allocator.
     pub(super) allocated: Option<fn() -> usize>,
     pub(super) resource: Resource,
     pub(super) strip: bool,
@@ -70,13 +70,13 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A client of kube-rs as it is by default.
+    /// A client of kube-rs with its defaults.
     pub(super) fn client(&self) -> Result<Client, Failure> {
         Ok(Client::try_from(self.endpoint.config()?)?)
     }
 }
 
-/// Does it and prints what was measured, as one line of JSON.
+/// Performs the run and prints its measurements, as one line of JSON.
 pub(crate) fn main(arguments: InformerSubjectArguments, allocated: Option<fn() -> usize>) -> ExitCode {
     execution::measured(move |scope| run(scope, arguments, allocated))
 }
@@ -116,7 +116,7 @@ async fn run(
     Ok(measured)
 }
 
-/// Does the same in another program, which measures something else.
+/// Repeats the run in another program that measures something else.
 async fn again(program: &PathBuf) -> Result<Measured, Failure> {
     let output = Command::new(program)
         .args(std::env::args_os().skip(1))

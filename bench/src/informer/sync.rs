@@ -1,4 +1,4 @@
-//! `informer-sync`: from before an informer is started until it has all objects, and what it holds then.
+//! `informer-sync`: from the start of an informer until it has all objects, and its memory then.
 
 use std::io;
 
@@ -14,7 +14,7 @@ use crate::process;
 use crate::report::{Compared, Row, Target, row};
 use crate::subject::{Measured, OURS, Work};
 
-/// What a run of ours calls the CPU of the relist.
+/// Key of the relist's CPU in the output of our run.
 pub(super) const RELIST_CPU_S: &str = "relist: cpu_s";
 
 fn work_of(resource: Resource, stripped: bool, n: usize) -> Work {
@@ -51,10 +51,10 @@ pub(super) fn work(n: usize) -> Vec<Work> {
     resources.flat_map(|resource| [false, true].map(|stripped| work_of(*resource, stripped, n))).collect()
 }
 
-/// What was used before an informer was started.
+/// Usage before the informer started.
 pub(super) struct Before {
     clock: Clock,
-    /// In a program whose allocator counts.
+    /// Set in a program with a counting allocator.
     allocated: Option<fn() -> usize>,
     held: usize,
     cpu: f64,
@@ -67,12 +67,12 @@ impl Before {
         Self { clock: clock.clone(), allocated, held, cpu: process::cpu_seconds(), began: clock.now() }
     }
 
-    /// Measures what was used until now, when all of `n` objects are there, and what is held when it has settled. In a
-    /// program whose allocator counts, that alone; in others, all but that.
+    /// Measures the usage until the sync of all `n` objects, and the settled memory. A program with a counting
+    /// allocator measures only that memory; others measure all else.
     #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
     pub(super) async fn synced(self, n: usize) -> Result<Measured, Failure> {
         let (cpu, wall) =
-            (process::cpu_seconds() - self.cpu, self.clock.now().since(self.began).as_secs_f64());
+            (process::cpu_seconds() - self.cpu, self.clock.now().duration_since(self.began).as_secs_f64());
         let values = if let Some(allocated) = self.allocated {
             let live = || Ok((allocated() as f64) - self.held as f64);
             let live = process::settled(&self.clock, BETWEEN_LOOKS, live).await?;

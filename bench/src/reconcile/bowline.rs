@@ -1,8 +1,7 @@
-//! The subject `bowline`: our own controller with default settings, but for how many reconciles there are at once. The
-//! only file of the scenarios that knows it.
+//! The subject `bowline`: our own controller with its defaults, except the number of workers. The only file of the
+//! scenarios that uses it.
 
 use std::convert::Infallible;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use bowline_runtime::source::{self, FunctionSource, Sink};
@@ -23,7 +22,7 @@ pub(super) async fn throughput(run: &Run) -> Result<Measured, Failure> {
     let (sender, receiver) = mpsc::channel(TRIGGERS_AHEAD);
     let entered = counter.clone();
     // It is handed the object: its controller has looked it up.
-    let controller = widgets(run, &cluster)?
+    let controller = widgets(run, &cluster)
         .watches(Watch::new(received(receiver), handler::object()))
         .build(move |_: Context, _: Arc<Widget>| {
             entered.enter();
@@ -42,9 +41,9 @@ pub(super) async fn throughput(run: &Run) -> Result<Measured, Failure> {
 pub(super) async fn latency(run: &Run) -> Result<Measured, Failure> {
     let cluster = cluster(run)?;
     let entered = Arc::new(Entered::new(run));
-    let told = entered.clone();
-    let controller = widgets(run, &cluster)?.build(move |_: Context, widget: Arc<Widget>| {
-        told.with(told.now(), &widget);
+    let recorder = entered.clone();
+    let controller = widgets(run, &cluster).build(move |_: Context, widget: Arc<Widget>| {
+        recorder.with(recorder.now(), &widget);
         std::future::ready(Ok::<_, Infallible>(Action::done()))
     })?;
     controller.start()?;
@@ -58,12 +57,11 @@ fn cluster(run: &Run) -> Result<Cluster, Failure> {
     Ok(cluster)
 }
 
-fn widgets(run: &Run, cluster: &Cluster) -> Result<ControllerBuilder<Widget>, Failure> {
-    let workers = NonZeroUsize::new(run.workers).ok_or("there are no workers")?;
-    Ok(cluster.controller().concurrency(workers))
+fn widgets(run: &Run, cluster: &Cluster) -> ControllerBuilder<Widget> {
+    cluster.controller().concurrency(run.workers)
 }
 
-/// Triggers from outside: names of objects, as kube-rs has them too.
+/// Triggers from outside: names of objects, as with kube-rs.
 fn received(receiver: mpsc::Receiver<Request>) -> FunctionSource<Widget> {
     let receiver = Arc::new(Mutex::new(receiver));
     source::function("bench", move |mut sink: Sink<Widget>| {

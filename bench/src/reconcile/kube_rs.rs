@@ -1,5 +1,5 @@
-//! The subject `kube-rs`: its `Controller` with default settings. Where throughput is measured, it is told how many
-//! reconciles there are at once; by default that is not limited.
+//! The subject `kube-rs`: its `Controller` with its defaults. For throughput, the number of concurrent reconciles is
+//! set; by default there is no limit.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -24,7 +24,7 @@ pub(super) async fn throughput(run: &Run) -> Result<Measured, Failure> {
     let (sender, receiver) = mpsc::channel(TRIGGERS_AHEAD);
     let config = Config::default().concurrency(u16::try_from(run.workers)?);
     let controller = controller(run)?.with_config(config).reconcile_on(received(receiver));
-    // It is handed the object: its controller has looked it up.
+    // The controller looks up the object.
     let running = controller.run(
         async |_: Arc<Widget>, counter: Arc<Counter>| {
             counter.enter();

@@ -20,20 +20,20 @@ use crate::subject::{Measured, Work};
 const LATENCY_MS: Metric = Metric { name: "latency_ms", unit: "ms" };
 const PERCENTILES: [(&str, usize); 2] = [("p50", 50), ("p90", 90)];
 
-/// How many are reconciled at once, as is our default and controller-runtime's: a reconciler here is never busy.
+/// Number of workers, the default of Bowline and controller-runtime: the reconciler is never busy here.
 const WORKERS: usize = 1;
 
-/// How long to wait for all objects to be there, or for the next update.
+/// Timeout for the initial objects, and for the next update.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Names, updates a second, how many of them count, and how many come before these that do not.
+/// Names, updates per second, counted updates, and warm-up updates before them.
 const MODES: [(&str, usize, usize, usize); 2] = [("idle", 200, 1_000, 100), ("busy", 2_000, 10_000, 1_000)];
 
 pub(super) fn work(n: usize) -> Vec<Work> {
     let targets = [(CONTROLLER_RUNTIME.name, Target::AtMost(0.7)), (KUBE_RS, Target::AtMost(0.7))];
     MODES
         .map(|(mode, rate, samples, warmup)| {
-            // There are only so many updates, and two of one object may become one reconcile.
+            // The number of updates is limited, and two updates of one object may become one reconcile.
             let few = (samples + warmup) > n * ROUNDS / 2;
             let (samples, warmup) = if few { (n * ROUNDS / 2, n) } else { (samples, warmup) };
             let rows = PERCENTILES
@@ -49,7 +49,7 @@ pub(super) fn work(n: usize) -> Vec<Work> {
         .into()
 }
 
-/// What a reconciler tells.
+/// Report of a reconciler.
 pub(super) struct Entered {
     clock: Clock,
     initial: AtomicUsize,
@@ -73,12 +73,12 @@ impl Entered {
         }
     }
 
-    /// What time it is: the first thing that a reconciler asks.
+    /// Current time: the first call of a reconciler.
     pub(super) fn now(&self) -> SystemTime {
-        self.clock.wall()
+        self.clock.system_time()
     }
 
-    /// That a reconciler was called at this time, for what it found to be this.
+    /// Reports that a reconciler was called at this time with this widget.
     pub(super) fn with(&self, now: SystemTime, widget: &Widget) {
         let sent = widget.sent();
         if sent == 0 {
@@ -89,15 +89,15 @@ impl Entered {
         }
         let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let latency = u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(sent);
-        // What comes when there are enough does not count.
+        // Events beyond the limit do not count.
         let _ = self.latencies.try_send(latency);
     }
 }
 
-/// Has updates sent and measures. The controller is running.
+/// Starts the updates and measures. The controller runs already.
 ///
 /// # Errors
-/// When the server does not go, or updates do not arrive.
+/// When the server does not start, or updates do not arrive.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 pub(super) async fn measure(run: &Run, entered: &Entered) -> Result<Measured, Failure> {
     let clock = run.clock();

@@ -15,40 +15,40 @@ use crate::maker::Maker;
 use crate::sink::Logger;
 use crate::subject::Measured;
 
-/// What a run is told. What a task does not need has a default.
+/// Arguments of a run. Arguments that a task does not need have a default.
 #[derive(Args, Debug)]
 pub(crate) struct ReconcileSubjectArguments {
     #[arg(long)]
     maker: Maker,
     #[arg(long)]
     task: Task,
-    /// The file that tells where the server is
+    /// The file with the server's endpoint
     #[arg(long)]
     endpoint: PathBuf,
-    /// Who writes lines
+    /// Logger
     #[arg(long)]
     logger: Logger,
-    /// How many objects the server has
+    /// Number of objects on the server
     #[arg(long)]
     n: usize,
-    /// How many of them are reconciled at once
+    /// Number of workers
     #[arg(long, default_value_t = 1)]
     workers: usize,
-    /// How often each is reconciled once more
+    /// Number of further reconciles of each object
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Updates a second
     #[arg(long, default_value_t = 2_000)]
     rate: usize,
-    /// How many updates do not count
+    /// Number of updates before the counted ones
     #[arg(long, default_value_t = 1_000)]
     warmup: usize,
-    /// How many updates count after that
+    /// Number of counted updates
     #[arg(long, default_value_t = 10_000)]
     samples: usize,
 }
 
-/// What there is to do, and where.
+/// Work and server of a run.
 pub(super) struct Run {
     pub(super) scope: Scope,
     clock: Clock,
@@ -67,7 +67,7 @@ impl Run {
     }
 }
 
-/// Does it and prints what was measured, as one line of JSON. What is logged goes nowhere.
+/// Performs the run and prints its measurements, as one line of JSON. Logs are discarded.
 pub(crate) fn main(arguments: ReconcileSubjectArguments) -> ExitCode {
     execution::measured(move |scope| run(scope, arguments))
 }

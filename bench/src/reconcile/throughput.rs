@@ -1,8 +1,8 @@
-//! `reconcile-throughput`: how many reconciles a second there are of objects that are in the cache and need nothing.
+//! `reconcile-throughput`: reconciles per second of cached objects without changes.
 //!
-//! Each object is reconciled once when it is listed, which does not count. Then it is triggered once a round, from
-//! outside the API server, and the next round starts when all of one are reconciled: so no two triggers become one, and
-//! every subject makes as many reconciles.
+//! Each object is reconciled once when it is listed, which does not count. Then it is triggered once per round, from
+//! outside the API server. A round starts when all reconciles of the previous one are done: so triggers never merge,
+//! and every subject makes as many reconciles.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::process;
 use crate::report::{Metric, Target, row};
 use crate::subject::{Measured, Work};
 
-/// How often each object is reconciled, after the first time.
+/// Number of counted reconciles of each object.
 pub(super) const ROUNDS: usize = 5;
 
-/// So many triggers may be on their way to a controller. The Go program has as many.
+/// Capacity of the channel to a controller, as in the Go program.
 pub(super) const TRIGGERS_AHEAD: usize = 1024;
 
 const WORKERS: [usize; 2] = [1, 8];
 
 const RECONCILES_PER_S: Metric = Metric { name: "reconciles_per_s", unit: "reconciles/s" };
 
-/// How long a round may take.
+/// Timeout of a round.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) fn work(n: usize) -> Vec<Work> {
@@ -44,7 +44,7 @@ pub(super) fn work(n: usize) -> Vec<Work> {
         .into()
 }
 
-/// Counts reconciles, and tells when all objects have had one more.
+/// Counts reconciles, and reports when all objects have had one more.
 pub(super) struct Counter {
     n: usize,
     entered: AtomicUsize,
@@ -56,7 +56,7 @@ impl Counter {
         Self { n: run.n, entered: AtomicUsize::new(0), over: Notify::new() }
     }
 
-    /// What a reconciler calls. All that it does besides is to look at its object.
+    /// Callback of a reconciler, which otherwise only reads its object.
     pub(super) fn enter(&self) {
         let entered = self.entered.fetch_add(1, Ordering::Relaxed) + 1;
         if entered.is_multiple_of(self.n) {
@@ -74,10 +74,10 @@ impl Counter {
     }
 }
 
-/// Measures all rounds. The controller is running; `trigger` triggers the object with a number.
+/// Measures all rounds. The controller runs already; `trigger` triggers the object with a number.
 ///
 /// # Errors
-/// When there are more reconciles than triggers, or fewer.
+/// When the numbers of reconciles and triggers differ.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 pub(super) async fn measure<F>(
     run: &Run,
@@ -95,7 +95,7 @@ where
         }
         counter.round(run).await?;
     }
-    let (wall, cpu) = (run.clock().now().since(began).as_secs_f64(), process::cpu_seconds() - cpu);
+    let (wall, cpu) = (run.clock().now().duration_since(began).as_secs_f64(), process::cpu_seconds() - cpu);
     let (entered, wanted) = (counter.entered.load(Ordering::Relaxed), run.n * (run.rounds + 1));
     if entered != wanted {
         return Err(format!("{entered} reconciles, not {wanted}").into());

@@ -1,4 +1,4 @@
-//! How fast the replay server is: what a client gets of it that reads and does nothing else. No subject can be faster.
+//! The speed of the replay server with a client that only reads: an upper bound for all subjects.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::apiserver::client::{Asked, Client};
 use crate::apiserver::load::Failure;
 use crate::companion::Companion;
 
-/// Starts a server, reads all updates, and tells how many came a second.
+/// Starts a server, reads all updates, and prints their number per second.
 #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
 pub(crate) fn main(n: usize) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -45,5 +45,5 @@ async fn read(n: usize) -> Result<(usize, usize, f64), Failure> {
         lines += memchr::memchr_iter(b'\n', &data).count();
         bytes += data.len();
     }
-    Ok((lines, bytes, clock.now().since(began).as_secs_f64()))
+    Ok((lines, bytes, clock.now().duration_since(began).as_secs_f64()))
 }

@@ -1,4 +1,4 @@
-//! All that the server will ever send, rendered.
+//! All responses of the server, rendered in advance.
 
 use std::fmt::Write as _;
 
@@ -6,21 +6,21 @@ use bytes::Bytes;
 
 use super::widget;
 
-/// The revision of the list. What is in it has smaller ones, updates have greater.
+/// Revision of the list. Its objects have smaller ones, updates have greater ones.
 const LISTED: usize = 1_000_000;
 
-/// Steps between widgets that are updated one after another: they are not neighbours in any store. It is prime, and no
-/// number of widgets that is sensible is a multiple of it.
+/// Distance between successively updated widgets, so that they are not neighbors in any store. It is prime, and no
+/// realistic number of widgets is a multiple of it.
 const STRIDE: usize = 7_919;
 
-/// So much is written at a time.
+/// Bytes per write.
 const CHUNK: usize = 64 << 10;
 
-/// A list, and the watch that follows it.
+/// A list, and the events of a watch after it.
 pub(super) struct Recording {
     /// The body of the list.
     pub(super) list: Bytes,
-    /// The list as the events of a watch that asked for initial ones.
+    /// The list as the initial events of a watch.
     pub(super) initial: Frames,
     pub(super) updates: Frames,
 }
@@ -29,12 +29,12 @@ pub(super) struct Recording {
 #[derive(Clone, Default)]
 pub(super) struct Frames {
     bytes: Bytes,
-    /// Where each event ends.
+    /// The end of each event.
     ends: Vec<usize>,
 }
 
 impl Recording {
-    /// Of `n` widgets, each updated once a round.
+    /// Renders `n` widgets, each updated once per round.
     pub(super) fn new(n: usize, rounds: usize) -> Self {
         assert!(!n.is_multiple_of(STRIDE), "steps of {STRIDE} do not reach all of {n}");
         let mut list = r#"{"apiVersion":"bench.bowline.dev/v1","kind":"WidgetList","metadata":"#.to_owned();
@@ -91,20 +91,20 @@ impl Frames {
         self.ends.len()
     }
 
-    /// All of them, in pieces to write.
+    /// All frames, in pieces to write.
     pub(super) fn chunks(&self) -> impl Iterator<Item = Bytes> {
         let starts = (0..self.bytes.len()).step_by(CHUNK);
         starts.map(|start| self.bytes.slice(start..self.bytes.len().min(start + CHUNK)))
     }
 
-    /// One of them, from the first again after the last.
+    /// One frame; after the last the first follows.
     pub(super) fn one(&self, number: usize) -> &[u8] {
         let number = number % self.len();
         let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[start..self.ends[number]]
     }
 
-    /// Those from one on, so many, from the first again after the last; in pieces of which each is whole frames.
+    /// `count` frames from `first` on, starting over after the last one; each piece holds whole frames.
     pub(super) fn some(&self, from: usize, many: usize) -> impl Iterator<Item = Bytes> {
         let (mut next, mut left) = (from % self.len(), many);
         std::iter::from_fn(move || {

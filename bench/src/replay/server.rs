@@ -1,4 +1,4 @@
-//! The sockets, and who is played what.
+//! The sockets of the replay server, and its responses.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -30,17 +30,17 @@ use super::widget;
 use crate::apiserver::client::Endpoint;
 use crate::apiserver::load::Failure;
 
-/// Pieces that wait for a watcher to take them: enough that it never waits for them.
+/// Number of buffered pieces for a watcher: enough that it never waits.
 const PIECES_AHEAD: usize = 16;
 
-/// How long the word go waits for a watcher.
+/// Timeout of the start signal for a watcher.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// With a rate, updates are sent so often.
+/// Interval between updates with a rate.
 const TICK: Duration = Duration::from_millis(5);
 const TICKS_PER_SECOND: usize = 200;
 
-/// So often where updates tell when they are sent: a burst would make those at its end late. Timers are no finer.
+/// Interval between updates with timestamps: in a burst, the last ones would be late. Timers have no finer resolution.
 const FINE_TICK: Duration = Duration::from_millis(1);
 const FINE_TICKS_PER_SECOND: usize = 1_000;
 
@@ -60,17 +60,17 @@ struct Shared {
     token: String,
     clock: Clock,
     spawner: Spawner,
-    /// How many watchers wait for the word go.
+    /// Number of watchers that wait for the start signal.
     waiting: watch::Sender<usize>,
     go: watch::Sender<Go>,
 }
 
-/// The word go.
+/// The start signal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Go {
-    /// Updates a second; without, as many as are taken.
+    /// Updates per second; `None` for as many as the watcher takes.
     rate: Option<usize>,
-    /// Whether updates tell when they are sent; only with a rate.
+    /// Whether updates contain their send time; only with a rate.
     stamped: bool,
 }
 
@@ -111,7 +111,7 @@ impl Replay {
         while let Ok((stream, _)) = listener.accept().await {
             let replay = self.clone();
             self.shared.spawner.spawn("connection", async move {
-                // A client that goes away in the middle of a stream is the usual end.
+                // Clients usually end by closing a stream.
                 let _ = replay.connection(stream).await;
             });
         }
@@ -133,7 +133,7 @@ impl Replay {
             .get(AUTHORIZATION)
             .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
         if token != Some(&self.shared.token) {
-            return told(StatusCode::UNAUTHORIZED, "no such token");
+            return reply(StatusCode::UNAUTHORIZED, "no such token");
         }
         let query = request.uri().query().unwrap_or_default();
         match (request.method(), request.uri().path()) {
@@ -144,7 +144,7 @@ impl Replay {
                 json(Full::new(self.shared.recording.list.clone()).boxed_unsync())
             }
             (&Method::POST, "/go") => self.go(query).await,
-            _ => told(StatusCode::NOT_FOUND, "there is nothing but widgets"),
+            _ => reply(StatusCode::NOT_FOUND, "there is nothing but widgets"),
         }
     }
 
@@ -152,7 +152,7 @@ impl Replay {
         let (pieces, received) = mpsc::channel(PIECES_AHEAD);
         let playing = self.clone();
         self.shared.spawner.spawn("watch", async move {
-            // Without somebody to send to, there is nothing left to do.
+            // Without a receiver there is nothing left to do.
             let _: Option<()> = playing.play(&pieces, initial).await;
         });
         let pieces = stream::unfold(received, |mut received| async {
@@ -162,7 +162,7 @@ impl Replay {
         json(StreamBody::new(pieces).boxed_unsync())
     }
 
-    /// Sends what a watcher gets until it goes away, then gives nothing.
+    /// Sends events to a watcher until it disconnects, then returns `None`.
     async fn play(&self, pieces: &Sender<Bytes>, initial: bool) -> Option<()> {
         let Shared { recording, clock, go, .. } = &*self.shared;
         if initial {
@@ -188,7 +188,7 @@ impl Replay {
             Some(rate) => {
                 let began = clock.now();
                 for tick in 0.. {
-                    // Both from the start, so that no error adds up.
+                    // Both relative to the start, so that rounding errors do not add up.
                     let (from, until) =
                         (tick * rate / TICKS_PER_SECOND, (tick + 1) * rate / TICKS_PER_SECOND);
                     for piece in recording.updates.some(from, until - from) {
@@ -201,44 +201,44 @@ impl Replay {
                 }
             }
         }
-        // The watch goes on, and nothing happens any more.
+        // The watch stays open without further events.
         pieces.closed().await;
         None
     }
 
-    /// Sends updates at a rate, each by itself, and each tells when: as evenly as timers are.
+    /// Sends single updates at a rate, each with its send time, with the precision of timers.
     async fn play_stamped(&self, pieces: &Sender<Bytes>, rate: usize) -> Option<()> {
         let Shared { recording, clock, .. } = &*self.shared;
         let began = clock.now();
         for number in 0.. {
             let due = FINE_TICK * u32::try_from(number * FINE_TICKS_PER_SECOND / rate).ok()?;
             clock.sleep_until(began + due).await;
-            let sent = clock.wall().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            let sent = clock.system_time().duration_since(SystemTime::UNIX_EPOCH).ok()?;
             pieces.send(widget::stamped(recording.updates.one(number), sent.as_nanos())).await.ok()?;
         }
         None
     }
 
-    /// Says go when exactly one watcher waits for it: a subject's store can be ready before its watch is here, and
-    /// whoever was before it may not be gone yet.
+    /// Gives the start signal when exactly one watcher waits for it: a subject's store can be ready before its watch is
+    /// open, and the previous subject may still be connected.
     async fn go(&self, query: &str) -> Response<Body> {
         let rate = match value(query, "rate").map(str::parse) {
             None | Some(Ok(0)) => None,
             Some(Ok(rate)) => Some(rate),
-            Some(Err(_)) => return told(StatusCode::BAD_REQUEST, "rate is not a number"),
+            Some(Err(_)) => return reply(StatusCode::BAD_REQUEST, "rate is not a number"),
         };
         let mut waiting = self.shared.waiting.subscribe();
         let one = waiting.wait_for(|waiting| *waiting == 1);
         if !matches!(self.shared.clock.timeout(PATIENCE, one).await, Ok(Ok(_))) {
             let waiting = *self.shared.waiting.borrow();
-            return told(StatusCode::CONFLICT, &format!("{waiting} watchers wait, not one"));
+            return reply(StatusCode::CONFLICT, &format!("{waiting} watchers wait, not one"));
         }
         self.shared.go.send_replace(Go { rate, stamped: is_true(query, "stamped") });
-        told(StatusCode::OK, "going")
+        reply(StatusCode::OK, "going")
     }
 }
 
-/// Somebody waits as long as this lives.
+/// Marks one waiting watcher until it is dropped.
 struct Waiting<'a>(&'a watch::Sender<usize>);
 
 impl<'a> Waiting<'a> {
@@ -260,13 +260,13 @@ fn json(body: Body) -> Response<Body> {
     response
 }
 
-fn told(status: StatusCode, text: &str) -> Response<Body> {
+fn reply(status: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))).boxed_unsync());
     *response.status_mut() = status;
     response
 }
 
-/// The value of a key; none that matters here has escapes.
+/// The value of a key; the expected ones have no escapes.
 fn value<'a>(query: &'a str, key: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
 }
@@ -275,14 +275,14 @@ fn is_true(query: &str, key: &str) -> bool {
     matches!(value(query, key), Some("true" | "1"))
 }
 
-/// An authority as PEM, and the certificate and key that it gave this server.
+/// A certificate authority as PEM, and this server's certificate and key.
 fn certificate(
     clock: &Clock,
 ) -> Result<(String, CertificateDer<'static>, PrivateKeyDer<'static>), rcgen::Error> {
     const DAY: Duration = Duration::from_hours(24);
     let valid = |mut params: CertificateParams| {
-        params.not_before = (clock.wall() - DAY).into();
-        params.not_after = (clock.wall() + DAY).into();
+        params.not_before = (clock.system_time() - DAY).into();
+        params.not_after = (clock.system_time() + DAY).into();
         params
     };
     let mut params = valid(CertificateParams::default());
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(value("", "rate"), None);
     }
 
-    /// Watches and gives what comes until so many events are there; says go when the watch is on.
+    /// Watches until this number of events has arrived, and starts the stream once the watch is open.
     async fn watched(client: &Client, query: &str, events: usize) -> Vec<String> {
         let mut connection = client.connect().await.unwrap();
         let path = format!("{}?watch=true{query}", widget::PATH);

@@ -1,4 +1,4 @@
-//! The kind that is played: its Rust form, and how its objects are rendered. `peers/go/widget` has its Go form.
+//! The replayed kind: its Rust type, and the rendering of its objects. `peers/go/widget` has its Go type.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,24 +8,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// Where widgets of all namespaces are.
+/// Path of the widgets of all namespaces.
 pub(crate) const PATH: &str = "/apis/bench.bowline.dev/v1/widgets";
 
-/// Objects are spread over so many namespaces.
+/// Number of namespaces.
 const NAMESPACES: usize = 20;
 
-/// So many widgets are of one group.
+/// Number of widgets in a group.
 pub(crate) const GROUP: usize = 100;
 
-/// How long the text is that tells when a widget was sent, and what comes after it in a frame. So the place of the text
-/// can be told from where a frame ends.
+/// Length of the send time and of the rest of a frame. So the position of the send time marks the end of a frame.
 const SENT_BYTES: usize = NOT_STAMPED.len();
 const AFTER_SENT: usize = "\"}}}\n".len();
 
-/// Nanoseconds since 1970, in a frame that nobody stamped.
+/// Send time in nanoseconds since 1970, in a frame without one.
 const NOT_STAMPED: &str = "0000000000000000000";
 
-/// What is wanted. A hundred widgets are of one group.
+/// Desired state. A hundred widgets share a group.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize)]
 #[kube(group = "bench.bowline.dev", version = "v1", kind = "Widget", namespaced)]
 #[kube(status = "WidgetStatus", schema = "disabled")]
@@ -48,7 +47,7 @@ pub(crate) struct WidgetStatus {
     /// Counts the updates of the widget.
     pub(crate) change: u64,
     pub(crate) conditions: Vec<Condition>,
-    /// When the server sent it, where it was asked to tell.
+    /// Send time, if requested.
     pub(crate) sent: String,
 }
 
@@ -63,18 +62,18 @@ pub(crate) struct Condition {
 }
 
 impl Widget {
-    /// How often it was updated.
+    /// Number of its updates.
     pub(crate) fn change(&self) -> u64 {
         self.status.as_ref().map_or(0, |status| status.change)
     }
 
-    /// When the server sent it, in nanoseconds since 1970; 0 where it did not tell.
+    /// Send time in nanoseconds since 1970; 0 if not set.
     pub(crate) fn sent(&self) -> u64 {
         self.status.as_ref().and_then(|status| status.sent.parse().ok()).unwrap_or(0)
     }
 }
 
-/// The same frame, which tells that it was sent at this time, in nanoseconds since 1970.
+/// The same frame with a send time, in nanoseconds since 1970.
 pub(super) fn stamped(frame: &[u8], sent: u128) -> Bytes {
     let mut frame = BytesMut::from(frame);
     let end = frame.len() - AFTER_SENT;
@@ -82,27 +81,27 @@ pub(super) fn stamped(frame: &[u8], sent: u128) -> Bytes {
     frame.freeze()
 }
 
-/// The namespace of the widget with this number. The Go programs have the same.
+/// The namespace of the widget with this number. The Go programs use the same.
 pub(crate) fn namespace(number: usize) -> String {
     format!("bench-{:02}", number % NAMESPACES)
 }
 
-/// The name of the widget with this number. The Go programs have the same.
+/// The name of the widget with this number. The Go programs use the same.
 pub(crate) fn name(number: usize) -> String {
     format!("widget-{number:06}")
 }
 
-/// How many groups so many widgets make.
+/// Number of groups for this number of widgets.
 pub(crate) fn groups(n: usize) -> usize {
     (n / GROUP).max(1)
 }
 
-/// What a group is called. The Go programs have the same.
+/// Name of a group, as in the Go programs.
 pub(crate) fn group(group: usize) -> String {
     format!("group-{group:04}")
 }
 
-/// Writes the widget with this number, of `n`, as it is after `change` updates.
+/// Renders the widget with this number, of `n`, after `change` updates.
 pub(super) fn render(text: &mut String, number: usize, n: usize, revision: usize, change: usize) {
     write!(
         text,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Instant, Scope};
-use bowline_workqueue::{Add, WorkQueue};
+use bowline_workqueue::{AddOptions, WorkQueue};
 use compact_str::CompactString;
 
 use super::{DUPLICATE_KEYS, FRAME, KEYS_PER_S, Workload};
@@ -28,13 +28,13 @@ struct Key {
     name: CompactString,
 }
 
-/// How adders add.
+/// The calls of an adder.
 #[derive(Clone)]
 enum Adding {
     /// One call a key.
     Each(fn(&WorkQueue<Key>, Key)),
     /// One call a frame.
-    Frames(Add),
+    Frames(AddOptions),
 }
 
 /// Runs one workload and prints its metrics, as one line of JSON.
@@ -56,7 +56,7 @@ fn run(workload: Workload, n: usize) -> Metrics {
     let all = |_: &WorkQueue<Key>, handled| handled == n;
     let none_left = |queue: &WorkQueue<Key>, _| queue.is_empty();
     let (distinct, duplicates) = (|| keys(n, n), || keys(n, DUPLICATE_KEYS));
-    let limited = Adding::Frames(Add::default().rate_limited());
+    let limited = Adding::Frames(AddOptions::default().rate_limited());
     let work = async {
         match workload {
             Workload::PingPong => ping_pong(&clock, &queue, n).await,
@@ -71,10 +71,11 @@ fn run(workload: Workload, n: usize) -> Metrics {
                 concurrently(&scope, &queue, distinct(), each, all).await
             }
             Workload::DistinctFrames => {
-                concurrently(&scope, &queue, distinct(), Adding::Frames(Add::default()), all).await
+                concurrently(&scope, &queue, distinct(), Adding::Frames(AddOptions::default()), all).await
             }
             Workload::DuplicatesFrames => {
-                concurrently(&scope, &queue, duplicates(), Adding::Frames(Add::default()), none_left).await
+                concurrently(&scope, &queue, duplicates(), Adding::Frames(AddOptions::default()), none_left)
+                    .await
             }
             Workload::RateLimitedFrames => concurrently(&scope, &queue, distinct(), limited, all).await,
             Workload::Waiting => waiting(&queue, n),
@@ -94,8 +95,8 @@ async fn ping_pong(clock: &Clock, queue: &WorkQueue<Key>, n: usize) -> Metrics {
     stopwatch.stop(n)
 }
 
-/// Times the adders and the workers running at once, from the first add until `over` says that the last hand-out
-/// is done.
+/// Runs the adders and the workers concurrently, and measures from the first add until `over` reports the last finished
+/// key.
 async fn concurrently(
     scope: &Scope,
     queue: &WorkQueue<Key>,
@@ -125,7 +126,7 @@ async fn concurrently(
         .into_iter()
         .map(|share| {
             let (queue, adding) = (queue.clone(), adding.clone());
-            spawner.blocking("adder", move || {
+            spawner.spawn_blocking("adder", move || {
                 let mut keys = share.into_iter();
                 match adding {
                     Adding::Each(add) => keys.for_each(|key| add(&queue, key)),
@@ -162,7 +163,7 @@ fn waiting(queue: &WorkQueue<Key>, n: usize) -> Metrics {
     ])
 }
 
-/// `n` keys, of which `distinct` are different.
+/// `n` keys with `distinct` different ones.
 fn keys(n: usize, distinct: usize) -> impl ExactSizeIterator<Item = Key> {
     let namespaces: Vec<_> =
         (0..NAMESPACES).map(|i| CompactString::from(format!("namespace-{i:02}"))).collect();
@@ -174,9 +175,9 @@ fn keys(n: usize, distinct: usize) -> impl ExactSizeIterator<Item = Key> {
     })
 }
 
-/// The keys of each adder: frames go to them by turns.
+/// The keys of each adder, with frames distributed in turn.
 ///
-/// An adder holds its frames in one piece, so that none has to be freed while the time runs.
+/// An adder holds its frames in one allocation, so that none is freed during the measurement.
 fn deal(keys: impl ExactSizeIterator<Item = Key>) -> Vec<Vec<Key>> {
     let mut shares: Vec<_> = (0..ADDERS).map(|_| Vec::with_capacity(keys.len() / ADDERS + FRAME)).collect();
     for (i, key) in keys.enumerate() {
@@ -198,7 +199,7 @@ impl<'a> Stopwatch<'a> {
 
     #[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^53")]
     fn stop(self, n: usize) -> Metrics {
-        let wall = self.clock.now().since(self.started).as_secs_f64();
+        let wall = self.clock.now().duration_since(self.started).as_secs_f64();
         let cpu = process::cpu_seconds() - self.cpu;
         Metrics::from([(KEYS_PER_S.name, n as f64 / wall), (CPU_S.name, cpu)])
     }

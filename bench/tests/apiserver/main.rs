@@ -1,5 +1,5 @@
-//! The `apiserver-…` scenarios from the command line, small and without a peer: what is printed, and the exit status.
-//! Nothing here looks at how large a number is.
+//! Small runs of the `apiserver-…` scenarios from the command line, without a peer: output and exit status. The values
+//! are not checked.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -81,7 +81,7 @@ fn events_are_told_by_watchers_and_percentile() {
 
 #[test]
 fn a_start_is_told_on_a_socket_and_in_process() {
-    // The scenario itself would have to build a program first.
+    // The scenario itself would first build a program.
     let program = env!("CARGO_BIN_EXE_bowline-bench");
     let load = ["apiserver-load", "--scenario", "start", "--maker", "bowline", "--n", "1"];
     let output = bench(&[&load[..], &["--dev-program", program]].concat());

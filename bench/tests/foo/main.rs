@@ -1,5 +1,5 @@
-//! The operators of `foo-converge` that are in Rust, on our own API server; and the command line of the scenario.
-//! How it counts requests needs kube-apiserver, and is not looked at here.
+//! The operators of `foo-converge` in Rust, on our own API server; and the command line of the scenario. The counting
+//! of requests needs kube-apiserver and is not tested here.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Output, Stdio};
@@ -43,7 +43,7 @@ impl Running {
         line
     }
 
-    /// What it prints when it is told to end.
+    /// Stops it and returns its output.
     fn end(mut self) -> String {
         drop(self.0.stdin.take());
         self.line()
@@ -57,11 +57,11 @@ impl Drop for Running {
     }
 }
 
-/// A client of the server that this line tells of.
+/// A client of the server with this endpoint.
 fn client(endpoint: &Value) -> Client {
     let text = |key: &str| endpoint[key].as_str().expect("it is text").to_owned();
     let mut config = Config::new(text("server").parse().expect("it is an address"));
-    // Whom it trusts is not what this is about.
+    // Trust is not tested here.
     config.accept_invalid_certs = true;
     config.auth_info.token = Some(text("token").into());
     Client::try_from(config).expect("it is a configuration")
@@ -154,8 +154,9 @@ fn operator_does_what_it_should(program: &str) {
         eventually(&clock, "every foo has an event", async || {
             let events = events.list(&ListParams::default()).await.expect("a list");
             let synced = events.iter().filter(|event| event.reason.as_deref() == Some("Synced"));
-            let told: Vec<_> = synced.filter_map(|event| event.regarding.as_ref()?.name.clone()).collect();
-            (0..FOOS).all(|number| told.contains(&format!("foo-{number}")))
+            let reported: Vec<_> =
+                synced.filter_map(|event| event.regarding.as_ref()?.name.clone()).collect();
+            (0..FOOS).all(|number| reported.contains(&format!("foo-{number}")))
         })
         .await;
         let used: Value = serde_json::from_str(&operator.end()).expect("it tells what it used");

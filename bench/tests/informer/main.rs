@@ -1,5 +1,5 @@
-//! The scenarios about informers from the command line, small: that runs measure what they should, on the replay server.
-//! Nothing here looks at how large a number is.
+//! Small runs of the informer scenarios from the command line, on the replay server: they report the expected metrics.
+//! The values are not checked.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,10 +10,10 @@ use tempfile::NamedTempFile;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_bowline-bench");
 
-/// Whose informers are in this program.
+/// The subjects in this program.
 const MAKERS: [&str; 2] = ["bowline", "kube-rs"];
 
-/// A replay server of 300 widgets, and the file that tells where it is.
+/// A replay server of 300 widgets, and the file with its endpoint.
 struct Replay {
     child: Child,
     file: NamedTempFile,

@@ -1,5 +1,5 @@
-//! The scenarios about reconcilers from the command line, small: that runs measure what they should, on the replay
-//! server. Nothing here looks at how large a number is.
+//! Small runs of the reconciler scenarios from the command line, on the replay server: they report the expected
+//! metrics. The values are not checked.
 
 use std::process::{Command, Output};
 

@@ -22,7 +22,7 @@ const (
 	Synced     = "Synced"
 	SyncedNote = "Foo synced successfully"
 	// ResourceExists is the reason of the event when a Deployment is
-	// somebody else's, and ResourceExistsNote what it says.
+	// controlled by another owner, and ResourceExistsNote is its note.
 	ResourceExists     = "ErrResourceExists"
 	ResourceExistsNote = "Resource %q already exists and is not managed by Foo"
 	// SyncedLine is what is logged after each successful sync.

@@ -96,7 +96,7 @@ func all(n int) func(int64) bool {
 	return func(handled int64) bool { return handled == int64(n) }
 }
 
-// makeKeys returns n keys, of which distinct are different: a namespace of 12
+// makeKeys returns n keys with the given number of distinct ones: a namespace of 12
 // characters out of a hundred, a name of 24.
 func makeKeys(n, distinct int) []types.NamespacedName {
 	pool := namespacePool()

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// UntilStdinEnds waits for whoever started this program to close its stdin,
+// UntilStdinEnds waits until the parent process closes stdin,
 // and gives what the process has used by then.
 func UntilStdinEnds() (Metrics, error) {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {

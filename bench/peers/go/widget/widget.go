@@ -116,7 +116,7 @@ func Go(config *rest.Config, perSecond int) error {
 	return say(config, fmt.Sprintf("/go?rate=%d", perSecond))
 }
 
-// GoStamped tells the replay server to stream so many updates a second, and
+// GoStamped tells the replay server how many updates a second to stream, and
 // to tell in each when it is sent.
 func GoStamped(config *rest.Config, perSecond int) error {
 	return say(config, fmt.Sprintf("/go?rate=%d&stamped=true", perSecond))

@@ -25,7 +25,7 @@ import (
 const (
 	groupField = "spec.group"
 	// stride is between what is read one after another, apart is how far
-	// apart readers start, and so many reads are made between two looks at
+	// apart readers start, and batch is the number of reads between two readings of
 	// the time. The readers written in Rust do the same.
 	stride = 7_919
 	apart  = 1_000_003
@@ -174,7 +174,7 @@ func readAll(readers int, long time.Duration, read func(i int) error) (float64, 
 	return sum, nil
 }
 
-// pick is what the read with this number reads: one of so many.
+// pick is the index that read number i reads, below n.
 func pick(read, many int) int {
 	return read % many * stride % many
 }

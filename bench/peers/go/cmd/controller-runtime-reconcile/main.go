@@ -60,7 +60,7 @@ func main() {
 	metrics.Print()
 }
 
-// throughput has each object reconciled so many times after the first. Events
+// throughput has each object reconciled this number of times after the first. Events
 // come from outside the API server, of each object once a round, and the next
 // round starts when all of one are reconciled.
 func throughput(config *rest.Config, workers, n, rounds int) (measure.Metrics, error) {
