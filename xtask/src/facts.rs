@@ -1,5 +1,5 @@
-//! `cargo xtask facts`: writes the facts about the kinds that are built into Kubernetes. Owns what is run and where its
-//! output goes; the Go programs in `xtask/facts` know Kubernetes.
+//! `cargo xtask facts`: generates the facts about built-in kinds of Kubernetes. Owns the commands and their output
+//! files; the Go programs in `xtask/facts` read the Go types.
 
 use std::error::Error;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 const TABLE: &str = "crates/bowline-machinery/src/facts/kinds.txt";
 const FIXTURES: &str = "crates/bowline-machinery/tests/fixtures";
 
-/// What `cargo xtask facts` is asked for.
+/// Arguments of `cargo xtask facts`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// A file with the aggregated discovery of a kube-apiserver, /api and then /apis, as
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A program of a Go module, with exactly the versions that the module states.
+/// A program of a Go module, with exactly the versions in its `go.mod`.
 fn go(module: &Path, package: &str) -> Command {
     let mut command = Command::new("go");
     command.args(["run", "-mod=readonly", package]).current_dir(module);
@@ -78,7 +78,7 @@ fn write(command: &mut Command, input: Option<&Path>, output: &Path) -> Result<(
     Ok(())
 }
 
-/// Why the facts could not be written.
+/// The facts could not be generated.
 #[derive(Debug)]
 enum FactsError {
     NoGo,

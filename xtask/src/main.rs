@@ -1,4 +1,4 @@
-//! What a developer of Bowline runs, as `cargo xtask VERB`. Each verb has a file of its own.
+//! Developer commands of Bowline: `cargo xtask COMMAND`. Each command has its own file.
 
 mod facts;
 mod metadata;
@@ -11,29 +11,29 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What a developer of Bowline runs.
+/// Developer commands of Bowline.
 #[derive(Debug, Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask")]
 struct Arguments {
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
-    /// Check what the compiler does not: who may know whom, unreached files, licences, the README's commands
+enum Command {
+    /// Check what the compiler does not: crate edges, unreached files, licences, the README's commands
     Tidy,
     /// Write the facts about built-in kinds, from the Go types of Kubernetes; needs Go
     Facts(facts::Arguments),
-    /// A real Kubernetes control plane on this machine, for tests and to try things against
+    /// A real Kubernetes control plane on this machine, for tests and experiments
     Real(real::Arguments),
 }
 
 fn main() -> ExitCode {
-    let result: Result<ExitCode, Box<dyn Error>> = match Arguments::parse().verb {
-        Verb::Tidy => tidy::run().map_err(Into::into),
-        Verb::Facts(arguments) => facts::run(&arguments),
-        Verb::Real(arguments) => Ok(real::run(arguments)),
+    let result: Result<ExitCode, Box<dyn Error>> = match Arguments::parse().command {
+        Command::Tidy => tidy::run().map_err(Into::into),
+        Command::Facts(arguments) => facts::run(&arguments),
+        Command::Real(arguments) => Ok(real::run(arguments)),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");

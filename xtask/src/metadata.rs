@@ -1,4 +1,4 @@
-//! The part of `cargo metadata` that the checks read. Owns the shapes, not the call.
+//! The part of `cargo metadata` that the checks use. Owns the types, not the call.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ impl Metadata {
         self.packages.iter().filter(|package| self.is_member(package)).collect()
     }
 
-    /// The packages from outside the workspace, direct and indirect, for all platforms.
+    /// Third-party packages, direct and indirect, for all platforms.
     pub(crate) fn outsiders(&self) -> Vec<&Package> {
         self.packages.iter().filter(|package| !self.is_member(package)).collect()
     }
@@ -59,9 +59,14 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// Whether this is one of the crates that Bowline consists of, as opposed to a tool for its developers.
+    /// Whether this is a crate of Bowline, not a developer tool.
     pub(crate) fn is_under_crates(&self) -> bool {
         self.manifest_path.starts_with("crates/")
+    }
+
+    /// Whether this is an operator to read.
+    pub(crate) fn is_example(&self) -> bool {
+        self.manifest_path.starts_with("examples/")
     }
 }
 
@@ -71,10 +76,12 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// Absent for a normal dependency.
     pub(crate) kind: Option<SpecialKind>,
+    #[serde(default)]
+    pub(crate) optional: bool,
     pub(crate) features: Vec<String>,
 }
 
-/// What a dependency that is not a normal one is for.
+/// Purpose of a dependency that is not a normal one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SpecialKind {
@@ -82,7 +89,7 @@ pub(crate) enum SpecialKind {
     Build,
 }
 
-/// What cargo compiles from one root file: a library, a binary, a test, an example.
+/// One root file that cargo compiles: a library, a binary, a test or an example.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Target {
     pub(crate) src_path: String,

@@ -18,7 +18,7 @@ use clap::{Args, Subcommand};
 use self::error::RealError;
 use self::home::Home;
 
-/// How long each process may take to end before it is killed.
+/// Maximum time for each process to end, before it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ enum Verb {
     Env,
     /// Run the tests that have two arms against a control plane of their own, and stop it
     Test {
-        /// What `cargo test` is given in addition
+        /// Additional arguments for `cargo test`
         #[arg(last = true)]
         arguments: Vec<String>,
     },
@@ -109,7 +109,7 @@ async fn up(clock: &Clock, home: &Home, controller_manager: bool) -> Result<Exit
         .await?;
     let plane = plane.detach()?;
     let programs: Vec<_> = plane.programs().collect();
-    let seconds = clock.now().since(began).as_secs_f64();
+    let seconds = clock.now().duration_since(began).as_secs_f64();
     eprintln!("real: {} are ready at {} after {seconds:.1} s", programs.join(", "), plane.server());
     explain(&plane);
     Ok(ExitCode::SUCCESS)

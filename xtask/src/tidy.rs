@@ -1,14 +1,16 @@
-//! `cargo xtask tidy`: checks what the compiler does not. Owns the list of the checks and how their problems are
-//! printed; each check is a pure function in a file of its own.
+//! `cargo xtask tidy`: checks that the compiler does not do. Owns the list of checks and the output; each check is a
+//! pure function in its own file.
 
 mod banned;
 mod edges;
 mod ignored;
 mod licences;
+mod map;
 mod opening;
 mod problem;
 mod reachable;
 mod readme;
+mod shipped;
 mod token;
 mod versions;
 
@@ -37,18 +39,21 @@ pub(crate) fn run() -> Result<ExitCode, WorkspaceError> {
 }
 
 fn checked(workspace: &Workspace) -> Vec<(&'static str, Vec<Problem>)> {
-    let Workspace { metadata, files } = workspace;
+    let Workspace { metadata, files, trees } = workspace;
     let (members, outsiders) = (metadata.members(), metadata.outsiders());
     let rust_files = workspace.rust_files();
     let text_of = |file: &str| files.get(file).map_or("", String::as_str);
     let fuzz_roots = reachable::fuzz_roots(files);
+    let ui_roots = reachable::ui_roots(files);
     let roots = members.iter().flat_map(|member| &member.targets).map(|target| target.src_path.as_str());
-    let roots = roots.chain(fuzz_roots.iter().map(String::as_str));
+    let roots = roots.chain(fuzz_roots.iter().chain(&ui_roots).map(String::as_str));
     vec![
         ("edges", edges::problems(&members)),
+        ("shipped", shipped::problems(trees)),
         ("reachable", reachable::problems(roots, &rust_files)),
         ("opening", opening::problems(&rust_files)),
         ("readme", readme::problems(text_of("README.md"), text_of(".ci/run"))),
+        ("map", map::problems(files)),
         ("licences", licences::problems(&members, &outsiders)),
         ("banned", banned::problems(&members, &outsiders)),
         ("versions", members.iter().flat_map(|m| versions::problems(m, text_of(&m.manifest_path))).collect()),

@@ -10,24 +10,27 @@ use std::process::Command;
 
 use crate::metadata::Metadata;
 
-/// What the checks are given.
+/// Input of the checks.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub(crate) metadata: Metadata,
     /// The text files, by their path from the root: tracked, or new and not ignored. A file that was deleted but is
     /// still in git's index is absent, and so is one that is not UTF-8.
     pub(crate) files: BTreeMap<String, String>,
+    /// The names of all crates that a shipped build links, by the manifest of the package: examples without default features,
+    /// and the façade with its own.
+    pub(crate) trees: BTreeMap<String, Vec<String>>,
 }
 
 impl Workspace {
     /// Reads the workspace that the current directory is in.
     pub(crate) fn read() -> Result<Self, WorkspaceError> {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let output = output_of(Command::new(cargo).args(["metadata", "--format-version", "1", "--locked"]))?;
+        let output = output_of(Command::new(&cargo).args(["metadata", "--format-version", "1", "--locked"]))?;
         let metadata: Metadata = serde_json::from_slice(&output).map_err(WorkspaceError::Metadata)?;
         let metadata = metadata.with_relative_paths();
 
-        // In a container the checkout often belongs to somebody else than the user, and git would refuse to read it.
+        // In a container, another user often owns the checkout, and git would refuse to read it.
         let trust = format!("safe.directory={}", metadata.root().display());
         let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
         let output =
@@ -44,7 +47,21 @@ impl Workspace {
                 Err(source) => return Err(WorkspaceError::Read { file: file.to_owned(), source }),
             }
         }
-        Ok(Self { metadata, files })
+        let mut trees = BTreeMap::new();
+        for member in metadata.members() {
+            let features: &[&str] = match &*member.name {
+                "bowline" => &[],
+                _ if member.is_example() => &["--no-default-features"],
+                _ => continue,
+            };
+            let tree =
+                ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--package", &member.name];
+            let output = output_of(Command::new(&cargo).args(tree).args(features))?;
+            let lines = String::from_utf8_lossy(&output);
+            let names = lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned);
+            trees.insert(member.manifest_path.clone(), names.collect());
+        }
+        Ok(Self { metadata, files, trees })
     }
 
     /// The Rust files among [`files`](Self::files).
@@ -62,7 +79,7 @@ pub(crate) enum WorkspaceError {
     /// A program could not be started.
     Start { program: String, source: io::Error },
     /// A program ran and failed.
-    Failed { program: String, told: String },
+    Failed { program: String, stderr: String },
     /// The output of `cargo metadata` is not what is expected.
     Metadata(serde_json::Error),
     /// A file could not be read.
@@ -73,7 +90,7 @@ impl fmt::Display for WorkspaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start { program, source } => write!(f, "cannot start {program}: {source}"),
-            Self::Failed { program, told } => write!(f, "{program} failed: {}", told.trim()),
+            Self::Failed { program, stderr } => write!(f, "{program} failed: {}", stderr.trim()),
             Self::Metadata(source) => write!(f, "cannot read the output of cargo metadata: {source}"),
             Self::Read { file, source } => write!(f, "cannot read {file}: {source}"),
         }
@@ -88,7 +105,7 @@ fn output_of(command: &mut Command) -> Result<Vec<u8>, WorkspaceError> {
         Ok(output) if output.status.success() => Ok(output.stdout),
         Ok(output) => Err(WorkspaceError::Failed {
             program,
-            told: String::from_utf8_lossy(&output.stderr).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }),
         Err(source) => Err(WorkspaceError::Start { program, source }),
     }

@@ -5,7 +5,7 @@
 //	go run . < objects.jsonl > defaulted.jsonl
 //
 // There is one object on each line of the input, and what became of it on the same line of the output. Feature gates
-// are as they are by default. What registries and admission set is not there: uid, generation, status, cluster IPs.
+// have their defaults. Values of registries and admission are absent: uid, generation, status, cluster IPs.
 package main
 
 import (
@@ -75,7 +75,7 @@ func defaulted(line []byte) (runtime.Object, error) {
 			return nil, err
 		}
 	}
-	// Whatever is read from storage is defaulted again, converted, and converted back for the answer.
+	// An object that is read from storage is defaulted again, converted, and converted back for the answer.
 	kinds.Default(stored)
 	if internal, err = kinds.ConvertToVersion(stored, schema.GroupVersion{Group: gvk.Group, Version: runtime.APIVersionInternal}); err != nil {
 		return nil, err

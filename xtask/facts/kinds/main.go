@@ -5,7 +5,7 @@
 //	go run ./kinds -resources-of kinds.txt
 //
 // FILE holds the two aggregated discovery documents of a kube-apiserver, /api and /apis, one after the other. The
-// second form takes the resources from a table that was written before. What the table looks like is written in
+// second form takes the resources from a table that was written before. The format of the table is in
 // crates/bowline-machinery/src/facts/table.rs, its reader.
 package main
 

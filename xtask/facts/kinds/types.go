@@ -166,7 +166,7 @@ func fieldsOf(goType reflect.Type, tags []string, embedded string) ([]field, err
 				return nil, err
 			}
 			if fieldTags == nil {
-				// What is not in protobuf bodies itself holds nothing that is.
+				// A type outside protobuf bodies contains no type of one.
 				for i := range inner {
 					inner[i].tags = nil
 				}
@@ -203,7 +203,7 @@ func fieldsOf(goType reflect.Type, tags []string, embedded string) ([]field, err
 }
 
 // A type's name with the last two elements of its package's path, or the last where that is enough to tell whose it
-// is: core/v1.Pod, resource.Quantity. What follows the last slash is what Go's error texts call it.
+// is: core/v1.Pod, resource.Quantity. Go's error texts use the part after the last slash.
 func nameOf(goType reflect.Type) string {
 	if goType.Name() == "" {
 		switch goType.Kind() {

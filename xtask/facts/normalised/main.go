@@ -4,7 +4,7 @@
 //	go run ./normalised < objects.jsonl > normalised.jsonl
 //
 // There is one object on each line of the input, and on the same line of the output {"value":…,"unknownFields":[…]},
-// or {"error":…}. What a server keeps in protobuf goes through protobuf in between, since that tells no empty list
+// or {"error":…}. Kinds that a server stores in protobuf pass through protobuf in between, since that tells no empty list
 // from none.
 package main
 
@@ -22,7 +22,7 @@ import (
 	"bowline.dev/xtask/facts/scheme"
 )
 
-// What is written for one object.
+// Output line for one object.
 type result struct {
 	Value         runtime.Object `json:"value,omitempty"`
 	UnknownFields []string       `json:"unknownFields,omitempty"`

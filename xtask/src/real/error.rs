@@ -1,4 +1,4 @@
-//! Why `cargo xtask real` failed, and with which exit code.
+//! Errors of `cargo xtask real`, with their exit codes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use bowline_testing::{DetachError, DetachedError, StartError, StopError};
 
 use super::go::GoVersion;
 
-/// What a script takes for "cannot be done on this machine", as opposed to "does not work".
+/// Exit code for "cannot be done on this machine", as opposed to "failed".
 const NO_GO: u8 = 3;
 
 #[derive(Debug, thiserror::Error)]
@@ -23,10 +23,10 @@ pub(super) enum RealError {
          later, or let it fetch that itself with GOTOOLCHAIN=auto (it says: {found})"
     )]
     OldGo { needed: GoVersion, found: String },
-    #[error("`{command}` failed ({status}){}", if told.is_empty() { String::new() } else { format!(":\n{told}") })]
-    Go { command: String, status: ExitStatus, told: String },
-    #[error("`{command}` says something unexpected: {told}")]
-    Unexpected { command: String, told: String },
+    #[error("`{command}` failed ({status}){}", if output.is_empty() { String::new() } else { format!(":\n{output}") })]
+    Go { command: String, status: ExitStatus, output: String },
+    #[error("`{command}` printed unexpected output: {output}")]
+    Unexpected { command: String, output: String },
     #[error("cannot run `{command}`: {source}")]
     Run { command: String, source: io::Error },
     #[error("there is neither XDG_CACHE_HOME nor HOME: say with {variable} where the programs go")]

@@ -1,4 +1,4 @@
-//! Where things are that outlive a command and belong to no checkout: the programs, and the control plane of `up`.
+//! Directories outside of any checkout: the programs, and the control plane of `up`.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::RealError;
 
-/// Says where instead of the user's cache.
+/// The variable that overrides the user's cache directory.
 const OVERRIDE: &str = "BOWLINE_REAL_DIR";
 
 /// `$BOWLINE_REAL_DIR`, or `bowline/real` in the user's cache.
@@ -34,7 +34,7 @@ impl Home {
         self.0.join("running")
     }
 
-    /// Removes what is left of a plane that was stopped, keys and data.
+    /// Removes the keys and data of a stopped plane.
     pub(super) fn clear_running(&self) -> Result<(), RealError> {
         let path = self.running();
         match std::fs::remove_dir_all(&path) {
@@ -43,8 +43,8 @@ impl Home {
         }
     }
 
-    /// Waits until no other command holds the lock of this name. It is let go when the result is dropped, or with the
-    /// process.
+    /// Waits until no other command holds the lock with this name. The lock is released when the result is dropped, or
+    /// with the process.
     pub(super) fn lock(&self, name: &str) -> Result<File, RealError> {
         let path = self.0.join(format!("{name}.lock"));
         let lock = || {
@@ -59,7 +59,7 @@ impl Home {
     }
 }
 
-/// The first that is set and not empty; a cache that is not absolute is to be ignored, says its specification.
+/// The first that is set and not empty. By its specification, a relative cache directory must be ignored.
 fn chosen(own: Option<OsString>, cache: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let path = |value: Option<OsString>| value.filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = path(cache).filter(|cache| cache.is_absolute());

@@ -1,4 +1,4 @@
-//! The Go modules that the programs are built in. Owns the pinned versions, and the text of the `go.mod` files.
+//! The Go modules that the programs are built in. Owns the pinned versions; the modules themselves are in `xtask/real`.
 
 use super::go::GoVersion;
 
@@ -6,46 +6,34 @@ use super::go::GoVersion;
 pub(super) const KUBERNETES: &str = "1.36.4";
 pub(super) const ETCD: &str = "3.6.16";
 
-/// What both ask for in their `go.mod`.
+/// Go version that both require in their `go.mod`.
 pub(super) const GO: GoVersion = GoVersion::new(1, 26);
 
-/// The modules that Kubernetes is developed with in one repository are published as `v0.MINOR.PATCH`.
-fn staging_version() -> String {
-    KUBERNETES.replacen("1.", "v0.", 1)
-}
-
-/// A name for the versions, as a directory.
+/// The versions as the name of a directory.
 pub(super) fn versions() -> String {
     format!("kubernetes-v{KUBERNETES}_etcd-v{ETCD}")
 }
 
-/// A module that needs nothing, for commands that must run in one.
-pub(super) fn empty(name: &str) -> String {
-    format!("module bowline.invalid/real/{name}\n\ngo {GO}.0\n")
+/// A Go module for the build: its requirements, and the checksums of all modules.
+pub(super) struct Module {
+    pub(super) name: &'static str,
+    pub(super) go_mod: &'static str,
+    pub(super) go_sum: &'static str,
 }
 
-pub(super) fn etcd() -> String {
-    format!("{}\nrequire go.etcd.io/etcd/server/v3 v{ETCD}\n", empty("etcd"))
-}
+pub(super) const ETCD_MODULE: Module = Module {
+    name: "etcd",
+    go_mod: include_str!("../../real/etcd/go.mod"),
+    go_sum: include_str!("../../real/etcd/go.sum"),
+};
 
-/// A module that needs Kubernetes. In Kubernetes's own `go.mod` the staging modules are directories beside it; outside
-/// its repository that does not count, so here each is the published one. `None` if that `go.mod` has no such modules.
-pub(super) fn kubernetes(go_mod: &str) -> Option<String> {
-    let version = staging_version();
-    let replaced = go_mod.lines().filter_map(|line| {
-        let (module, directory) = line.split_once("=>")?;
-        let module = module.trim().trim_start_matches("replace ").trim();
-        let is_staging = directory.trim().starts_with("./staging/");
-        is_staging.then(|| format!("\t{module} => {module} {version}\n"))
-    });
-    let replaced: String = replaced.collect();
-    let module = empty("kubernetes");
-    (!replaced.is_empty())
-        .then(|| format!("{module}\nrequire k8s.io/kubernetes v{KUBERNETES}\n\nreplace (\n{replaced})\n"))
-}
+pub(super) const KUBERNETES_MODULE: Module = Module {
+    name: "kubernetes",
+    go_mod: include_str!("../../real/kubernetes/go.mod"),
+    go_sum: include_str!("../../real/kubernetes/go.sum"),
+};
 
-/// The linker's flags: no symbols, and the version that `/version` tells. Kubernetes's own build takes the rest of it
-/// from git.
+/// The linker's flags: no symbols, and the version in `/version`. Kubernetes's own build takes further values from git.
 pub(super) fn kubernetes_linker_flags() -> String {
     let (minor, _) = KUBERNETES["1.".len()..].split_once('.').unwrap_or_default();
     let variables = |package| {
@@ -69,25 +57,43 @@ pub(super) fn kubernetes_linker_flags() -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn staging_modules_become_published_ones() {
-        let go_mod = "module k8s.io/kubernetes\n\nrequire k8s.io/api v0.0.0\n\nreplace (\n\
-                      \tk8s.io/api => ./staging/src/k8s.io/api\n\
-                      \texample.com/other => example.com/fork v1.0.0\n)\n\
-                      replace k8s.io/client-go => ./staging/src/k8s.io/client-go\n";
-        let module = kubernetes(go_mod).unwrap();
-        let staging = staging_version();
-        assert!(staging.starts_with("v0.36."), "{staging}");
-        let expected = format!(
-            "module bowline.invalid/real/kubernetes\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v{KUBERNETES}\n\n\
-             replace (\n\tk8s.io/api => k8s.io/api {staging}\n\tk8s.io/client-go => k8s.io/client-go {staging}\n)\n"
-        );
-        assert_eq!(module, expected);
+    /// The version that a `go.mod` requires of a module.
+    fn required<'a>(module: &'a Module, path: &str) -> Option<&'a str> {
+        module.go_mod.lines().find_map(|line| {
+            let line = line.trim().trim_start_matches("require ");
+            line.strip_prefix(path)?.strip_prefix(' ')?.split(' ').next()
+        })
     }
 
     #[test]
-    fn a_kubernetes_without_staging_modules_is_not_understood() {
-        assert_eq!(kubernetes("module k8s.io/kubernetes\n"), None);
+    fn the_committed_modules_require_the_pinned_versions() {
+        assert_eq!(required(&ETCD_MODULE, "go.etcd.io/etcd/server/v3"), Some(&*format!("v{ETCD}")));
+        assert_eq!(required(&KUBERNETES_MODULE, "k8s.io/kubernetes"), Some(&*format!("v{KUBERNETES}")));
+        for module in [ETCD_MODULE, KUBERNETES_MODULE] {
+            assert!(module.go_mod.contains(&format!("\ngo {GO}.0\n")), "{}", module.name);
+        }
+    }
+
+    #[test]
+    fn the_committed_checksums_cover_the_programs() {
+        let covers = |module: &Module, path: &str, version: &str| {
+            module.go_sum.contains(&format!("{path} v{version} h1:"))
+                && module.go_sum.contains(&format!("{path} v{version}/go.mod h1:"))
+        };
+        assert!(covers(&ETCD_MODULE, "go.etcd.io/etcd/server/v3", ETCD));
+        assert!(covers(&KUBERNETES_MODULE, "k8s.io/kubernetes", KUBERNETES));
+    }
+
+    /// Kubernetes publishes the modules that it develops in one repository as `v0.MINOR.PATCH`.
+    #[test]
+    fn staging_modules_are_replaced_by_their_published_version() {
+        let staging = KUBERNETES.replacen("1.", "v0.", 1);
+        let replaced = KUBERNETES_MODULE.go_mod.lines().filter_map(|line| line.split_once(" => "));
+        let replaced: Vec<_> = replaced.collect();
+        assert!(replaced.len() > 20, "{replaced:?}");
+        for (module, by) in replaced {
+            assert_eq!(by, format!("{} {staging}", module.trim()));
+        }
     }
 
     #[test]

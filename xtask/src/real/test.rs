@@ -1,4 +1,5 @@
-//! `cargo xtask real test`: a fresh control plane, the tests with two arms against it, and its end, also when interrupted.
+//! `cargo xtask real test`: starts a control plane, runs the tests with two arms against it, and stops it, also when
+//! interrupted.
 
 use std::env;
 use std::fmt;
@@ -17,7 +18,7 @@ use super::build;
 use super::error::RealError;
 use super::home::Home;
 
-/// What cargo runs: what an API server does, and what informers, caches, operators, test environments and the examples make of one. The
+/// Test suites with two arms: the API server, informers, caches, operators, test environments and the examples. The
 /// tests find the plane by [`KUBECONFIG`].
 const TESTS: &[&str] = &[
     "test",
@@ -44,15 +45,19 @@ const TESTS: &[&str] = &[
     "sample-controller",
     "--test",
     "operator",
+    "-p",
+    "greeting",
+    "--bin",
+    "greeting",
 ];
 
-/// Tells the tests where the kubeconfig of the real control plane is.
+/// The variable with the path of the kubeconfig.
 const KUBECONFIG: &str = "BOWLINE_REAL_KUBECONFIG";
 
-/// Tells those that are written with `TestEnv` to take it.
+/// Makes tests with `TestEnv` use that control plane.
 const ARM: (&str, &str) = ("BOWLINE_TEST_ARM", "real");
 
-/// Tells those that start a plane of their own, to restart it for example, where its programs are.
+/// The variable with the directory of the programs, for tests that start their own control plane.
 const ASSETS: &str = "KUBEBUILDER_ASSETS";
 
 pub(super) async fn run(clock: &Clock, home: &Home, arguments: &[String]) -> Result<ExitCode, RealError> {
@@ -67,7 +72,7 @@ pub(super) async fn run(clock: &Clock, home: &Home, arguments: &[String]) -> Res
     let (plane, programs) = tokio::select! {
         biased;
         prepared = prepared => prepared?,
-        // What was started is dropped, and so killed.
+        // Dropping the control plane kills its processes.
         signal = signals.next() => return Ok(code_of_signal(signal)),
     };
     eprintln!("real: is ready at {}", plane.server());
@@ -87,7 +92,7 @@ async fn tests(
     let run = |source| RealError::Run { command: format!("cargo {}", TESTS.join(" ")), source };
     let mut results = Results::default();
     let mut command = Command::new(cargo);
-    // What cargo told this program about its own package: ring and others would be compiled again for it.
+    // Variables that cargo set for this package: with them, ring and other crates would be compiled again.
     for (name, _) in env::vars_os() {
         let is_of_package =
             |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -103,7 +108,7 @@ async fn tests(
         .env(ASSETS, programs)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // A group of its own, so that a signal reaches cargo and its tests once, however it came here.
+        // A separate process group, so that a signal reaches cargo and its tests once.
         .process_group(0)
         .spawn()
         .map_err(run)?;
@@ -128,7 +133,7 @@ async fn tests(
     }
 }
 
-/// How many tests passed in how many suites, by what the suites say of themselves.
+/// Numbers of passed tests and suites, from the output of the suites.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Results {
     suites: usize,
@@ -137,7 +142,7 @@ struct Results {
 }
 
 impl Results {
-    /// One line of what the tests print.
+    /// Reads one line of the tests' output.
     fn read(&mut self, line: &str) {
         let Some(counts) = line.strip_prefix("test result: ") else { return };
         let count = |what: &str| {
@@ -158,7 +163,7 @@ impl fmt::Display for Results {
 }
 
 fn pass_on(child: &Child, signal: Signal) {
-    // Without an id it has ended, and is not signalled.
+    // A process without an ID has ended.
     let group = child.id().and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     if let Some(group) = group
         && let Err(error) = kill_process_group(group, signal)
@@ -167,7 +172,7 @@ fn pass_on(child: &Child, signal: Signal) {
     }
 }
 
-/// The signals that ask a command to end.
+/// Termination signals.
 struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
@@ -194,7 +199,7 @@ impl Signals {
     }
 }
 
-/// As a shell would say it.
+/// The exit code as a shell reports it.
 fn exit_code(status: ExitStatus) -> ExitCode {
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(1)),

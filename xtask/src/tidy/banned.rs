@@ -1,22 +1,22 @@
-//! The check for crates that Bowline does without. Owns the list and the reasons.
+//! Checks for banned crates. Owns the list and the reasons.
 
 use super::problem::Problem;
 use crate::metadata::{Dependency, Package};
 
-/// Banned wherever it is, also below a dependency.
+/// Banned everywhere, also as an indirect dependency.
 const ANYWHERE: &[(&str, &str)] = &[
     ("native-tls", "it is another TLS on every platform: use rustls"),
-    ("openssl-sys", "it needs a C library on the machine of whoever builds an operator: use rustls"),
+    ("openssl-sys", "it needs a C library wherever an operator is built: use rustls"),
 ];
 
-/// Banned as a dependency of a member, of whatever kind; what other packages do is theirs.
+/// Banned as a direct dependency of any kind; third-party packages may use them.
 const DIRECT: &[(&str, &str)] = &[
     ("chrono", "time comes from bowline-clock, so that a simulation owns it"),
     ("lazy_static", "use std::sync::LazyLock, and no global state"),
     ("once_cell", "use std::sync::OnceLock or std::sync::LazyLock"),
 ];
 
-/// The runtime that Bowline stands beside: its tests and its bench compare with it, its crates do not use it.
+/// The peer runtime: tests and the bench compare with it, the crates do not use it.
 const PEER: &str = "kube-runtime";
 const PEER_REASON: &str = "Bowline has a runtime of its own: compare with it in dev-dependencies or in bench";
 
@@ -46,7 +46,7 @@ fn reason_against(dependency: &Dependency, member: &Package) -> Option<&'static 
     })
 }
 
-/// `kube` re-exports the peer under a feature, so asking for that is the same.
+/// `kube` re-exports the peer under a feature, which counts too.
 fn is_peer(Dependency { name, features, .. }: &Dependency) -> bool {
     let asks_for_runtime =
         features.iter().any(|feature| feature == "runtime" || feature.starts_with("unstable-runtime"));
@@ -80,7 +80,7 @@ mod tests {
         Dependency { kind: Some(SpecialKind::Dev), ..normal(name) }
     }
 
-    fn told(member: &Package) -> Vec<String> {
+    fn messages(member: &Package) -> Vec<String> {
         printed(&problems(&[member], &[]))
     }
 
@@ -100,13 +100,13 @@ mod tests {
     #[test]
     fn a_direct_dependency_that_std_replaces_is_reported() {
         assert_eq!(
-            told(&member("xtask", dev("once_cell"))),
+            messages(&member("xtask", dev("once_cell"))),
             [
                 "xtask/Cargo.toml: a may not depend on once_cell: use std::sync::OnceLock or std::sync::LazyLock"
             ]
         );
-        assert_eq!(told(&member("crates/a", normal("lazy_static"))).len(), 1);
-        assert_eq!(told(&member("bench", normal("chrono"))).len(), 1);
+        assert_eq!(messages(&member("crates/a", normal("lazy_static"))).len(), 1);
+        assert_eq!(messages(&member("bench", normal("chrono"))).len(), 1);
     }
 
     #[test]
@@ -119,20 +119,20 @@ mod tests {
     fn a_crate_that_ships_the_peer_is_reported() {
         let reason = "Bowline has a runtime of its own: compare with it in dev-dependencies or in bench";
         assert_eq!(
-            told(&member("crates/a", normal("kube-runtime"))),
+            messages(&member("crates/a", normal("kube-runtime"))),
             [format!("crates/a/Cargo.toml: a may not depend on kube-runtime: {reason}")]
         );
         let kube = Dependency { features: vec!["runtime".to_owned()], ..normal("kube") };
         assert_eq!(
-            told(&member("crates/a", kube)),
+            messages(&member("crates/a", kube)),
             [format!("crates/a/Cargo.toml: a may not depend on kube: {reason}")]
         );
-        assert_eq!(told(&member("crates/a", normal("kube"))), [""; 0]);
+        assert_eq!(messages(&member("crates/a", normal("kube"))), [""; 0]);
     }
 
     #[test]
     fn tests_and_the_bench_may_compare_with_the_peer() {
-        assert_eq!(told(&member("crates/a", dev("kube-runtime"))), [""; 0]);
-        assert_eq!(told(&member("bench", normal("kube-runtime"))), [""; 0]);
+        assert_eq!(messages(&member("crates/a", dev("kube-runtime"))), [""; 0]);
+        assert_eq!(messages(&member("bench", normal("kube-runtime"))), [""; 0]);
     }
 }

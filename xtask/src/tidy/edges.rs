@@ -1,22 +1,24 @@
-//! The check of who may know whom: the edges between the crates of the workspace, as ARCHITECTURE.md draws them.
+//! Checks the dependencies between the crates of the workspace against the table below, which ARCHITECTURE.md describes.
 //!
-//! Owns the table. Only normal dependencies count: a test may know anybody, and no user of a crate builds its tests.
+//! Owns the table. Only normal dependencies count: tests may use any crate, since users of a crate do not build its
+//! tests.
 
 use super::problem::Problem;
 use crate::metadata::Package;
 
-/// Whom a crate may know within the workspace.
-enum Knows {
-    Everybody,
-    EverybodyBut(&'static [&'static str]),
+/// The crates of the workspace that a crate may use.
+enum MayUse {
+    All,
+    AllBut(&'static [&'static str]),
     Only(&'static [&'static str]),
 }
 
-use Knows::{Everybody, EverybodyBut, Only};
+use MayUse::{All, AllBut, Only};
 
-/// Crates that do not exist yet are here too: their place is decided before their code is written.
-const TABLE: &[(&str, Knows)] = &[
+/// Also contains crates that do not exist yet: their dependencies are decided before their code is written.
+const TABLE: &[(&str, MayUse)] = &[
     ("bowline-clock", Only(&[])),
+    ("bowline-macros", Only(&[])),
     ("bowline-machinery", Only(&["bowline-clock"])),
     ("bowline-workqueue", Only(&["bowline-clock"])),
     ("bowline-storage", Only(&["bowline-clock"])),
@@ -40,10 +42,10 @@ const TABLE: &[(&str, Knows)] = &[
             "bowline-runtime",
         ]),
     ),
-    // What an operator ships holds no control plane and no tools.
+    // A shipped operator has no control plane and no tools.
     (
         "bowline",
-        EverybodyBut(&[
+        AllBut(&[
             "bowline-apiserver",
             "bowline-bench",
             "bowline-cli",
@@ -53,46 +55,59 @@ const TABLE: &[(&str, Knows)] = &[
             "xtask",
         ]),
     ),
-    // What an author would write: the façade, and the embedded server to run on.
-    ("pod-printer", Only(&["bowline", "bowline-apiserver"])),
-    ("sample-controller", Only(&["bowline", "bowline-apiserver"])),
-    ("bowline-cli", Everybody),
-    ("bowline-bench", Everybody),
-    ("xtask", Everybody),
+    // As an operator outside of this workspace: the façade alone.
+    ("greeting", Only(&["bowline"])),
+    ("pod-printer", Only(&["bowline"])),
+    ("sample-controller", Only(&["bowline"])),
+    ("bowline-cli", All),
+    ("bowline-bench", All),
+    ("xtask", All),
 ];
+
+/// Edges beside the table that must be optional dependencies, each with the feature that switches it on. The feature is off by
+/// default.
+const OPTIONAL: &[(&str, &str, &str)] = &[("bowline", "bowline-apiserver", "plane")];
 
 pub(super) fn problems(members: &[&Package]) -> Vec<Problem> {
     members.iter().flat_map(|member| problems_of(member, members)).collect()
 }
 
 fn problems_of(member: &Package, members: &[&Package]) -> Vec<Problem> {
-    let Some(knows) = knows(&member.name) else {
-        let message = format!("{} is new: say in xtask/src/tidy/edges.rs whom it may know", member.name);
+    let Some(may_use) = may_use(&member.name) else {
+        let message =
+            format!("{} is new: add the crates that it may use to xtask/src/tidy/edges.rs", member.name);
         return vec![Problem::new(&member.manifest_path, message)];
     };
     let normal = member.dependencies.iter().filter(|dependency| dependency.kind.is_none());
     let inside = normal.filter(|dependency| members.iter().any(|other| other.name == dependency.name));
-    let forbidden = inside.filter(|dependency| !knows.allows(&dependency.name));
-    forbidden
-        .map(|dependency| {
-            let message = format!(
-                "{} may not know {}: remove the dependency, or change the table in xtask/src/tidy/edges.rs and say why",
-                member.name, dependency.name
-            );
-            Problem::new(&member.manifest_path, message)
-        })
-        .collect()
+    let forbidden = inside.filter_map(|dependency| {
+        let (user, used) = (&member.name, &dependency.name);
+        if may_use.allows(used) {
+            return None;
+        }
+        let optional = OPTIONAL.iter().find(|(from, to, _)| from == user && to == used);
+        match optional {
+            Some(_) if dependency.optional => None,
+            Some((_, _, feature)) => {
+                Some(format!("{user} may use {used} only with the feature {feature}: make the dependency optional"))
+            }
+            None => Some(format!(
+                "{user} may not use {used}: remove the dependency, or change the table in xtask/src/tidy/edges.rs and say why"
+            )),
+        }
+    });
+    forbidden.map(|message| Problem::new(&member.manifest_path, message)).collect()
 }
 
-fn knows(name: &str) -> Option<&'static Knows> {
-    TABLE.iter().find(|(member, _)| *member == name).map(|(_, knows)| knows)
+fn may_use(name: &str) -> Option<&'static MayUse> {
+    TABLE.iter().find(|(member, _)| *member == name).map(|(_, may_use)| may_use)
 }
 
-impl Knows {
+impl MayUse {
     fn allows(&self, name: &str) -> bool {
         match self {
-            Everybody => true,
-            EverybodyBut(names) => !names.contains(&name),
+            All => true,
+            AllBut(names) => !names.contains(&name),
             Only(names) => names.contains(&name),
         }
     }
@@ -122,23 +137,33 @@ mod tests {
         assert_eq!(
             printed(&problems(&[&clock, &queue])),
             [
-                "crates/bowline-clock/Cargo.toml: bowline-clock may not know bowline-workqueue: remove the dependency, \
+                "crates/bowline-clock/Cargo.toml: bowline-clock may not use bowline-workqueue: remove the dependency, \
               or change the table in xtask/src/tidy/edges.rs and say why"
             ]
         );
     }
 
     #[test]
-    fn the_facade_knows_no_control_plane() {
-        let facade = member("bowline", &[("bowline-apiserver", None), ("bowline-runtime", None)]);
+    fn the_facade_uses_the_api_server_only_as_an_optional_dependency() {
+        let mut facade = member("bowline", &[("bowline-apiserver", None), ("bowline-runtime", None)]);
         let (server, runtime) = (member("bowline-apiserver", &[]), member("bowline-runtime", &[]));
-        let found = printed(&problems(&[&facade, &server, &runtime]));
-        assert_eq!(found.len(), 1);
-        assert!(found[0].contains("bowline may not know bowline-apiserver"), "{found:?}");
+        let message = "crates/bowline/Cargo.toml: bowline may use bowline-apiserver only with the feature plane: make the \
+                       dependency optional";
+        assert_eq!(printed(&problems(&[&facade, &server, &runtime])), [message]);
+        facade.dependencies[0].optional = true;
+        assert_eq!(problems(&[&facade, &server, &runtime]), []);
     }
 
     #[test]
-    fn a_test_may_know_anybody() {
+    fn an_optional_dependency_outside_of_the_table_is_reported() {
+        let mut facade = member("bowline", &[("bowline-storage", None)]);
+        facade.dependencies[0].optional = true;
+        let found = printed(&problems(&[&facade, &member("bowline-storage", &[])]));
+        assert!(found[0].contains("bowline may not use bowline-storage"), "{found:?}");
+    }
+
+    #[test]
+    fn a_test_may_use_any_crate() {
         let clock = member("bowline-clock", &[("bowline-workqueue", Some(SpecialKind::Dev))]);
         let queue = member("bowline-workqueue", &[]);
         assert_eq!(problems(&[&clock, &queue]), []);
@@ -149,17 +174,20 @@ mod tests {
         assert_eq!(
             printed(&problems(&[&member("bowline-kite", &[])])),
             [
-                "crates/bowline-kite/Cargo.toml: bowline-kite is new: say in xtask/src/tidy/edges.rs whom it may know"
+                "crates/bowline-kite/Cargo.toml: bowline-kite is new: add the crates that it may use to xtask/src/tidy/edges.rs"
             ]
         );
     }
 
     #[test]
     fn every_crate_that_the_table_names_has_a_place_of_its_own() {
-        for (member, knows) in TABLE {
-            let (Only(names) | EverybodyBut(names)) = knows else { continue };
+        for (member, may_use) in TABLE {
+            let (Only(names) | AllBut(names)) = may_use else { continue };
             for name in *names {
-                assert!(self::knows(name).is_some(), "{member} names {name}, which the table does not have");
+                assert!(
+                    self::may_use(name).is_some(),
+                    "{member} names {name}, which the table does not have"
+                );
             }
         }
     }
@@ -168,7 +196,7 @@ mod tests {
     fn the_table_has_no_circle() {
         fn visit(name: &str, above: &[&str]) {
             assert!(!above.contains(&name), "{above:?} leads back to {name}");
-            if let Some(Only(names)) = knows(name) {
+            if let Some(Only(names)) = may_use(name) {
                 for next in *names {
                     visit(next, &[above, &[name]].concat());
                 }

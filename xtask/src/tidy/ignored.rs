@@ -1,4 +1,4 @@
-//! The check that an ignored test says which target runs it. A test that nothing runs protects nothing.
+//! Checks that an ignored test names the target that runs it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) fn problems(files: &BTreeMap<&str, &str>) -> Vec<Problem> {
     lines.map(|(file, line)| Problem::at(*file, line, REMEDY)).collect()
 }
 
-/// The lines of the attributes that ignore a test and do not say who runs it.
+/// The lines of attributes that ignore a test without naming a target.
 fn unexplained(text: &str) -> Vec<usize> {
     let (lines, tokens): (Vec<_>, Vec<_>) = tokens(text).into_iter().unzip();
     let starts = tokens.windows(2).enumerate().filter(|(_, pair)| *pair == [Mark('#'), Mark('[')]);
@@ -24,7 +24,7 @@ fn unexplained(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// What follows `ignore` in an attribute, itself or under a `cfg_attr`. `None` if the attribute ignores nothing.
+/// The tokens after `ignore` in an attribute, itself or under a `cfg_attr`. `None` if the attribute ignores nothing.
 fn ignore<'a>(attribute: &'a [Token<'a>]) -> Option<&'a [Token<'a>]> {
     match attribute {
         [Word("ignore"), reason @ ..] => Some(reason),

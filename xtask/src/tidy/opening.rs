@@ -1,4 +1,4 @@
-//! The check that every Rust file opens with what it owns. Whether the opening is true is for the reviewer.
+//! Checks that every Rust file opens with a `//!` comment. Reviewers check its content.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,7 @@ use super::problem::Problem;
 pub(super) fn problems(files: &BTreeMap<&str, &str>) -> Vec<Problem> {
     let silent = files.iter().filter(|(_, text)| !opens(text));
     silent
-        .map(|(file, _)| {
-            Problem::at(*file, 1, "open the file with `//!`: what it owns, and what it does not")
-        })
+        .map(|(file, _)| Problem::at(*file, 1, "open the file with `//!`: its purpose, and its limits"))
         .collect()
 }
 
@@ -32,10 +30,10 @@ mod tests {
             ("opened.rs", "//! Owns a thing.\n"),
             ("outer.rs", "/// Documents the next item.\n"),
         ]);
-        let told = "open the file with `//!`: what it owns, and what it does not";
+        let message = "open the file with `//!`: its purpose, and its limits";
         assert_eq!(
             printed(&problems(&files)),
-            ["bare", "blank", "empty", "late", "outer"].map(|name| format!("{name}.rs:1: {told}"))
+            ["bare", "blank", "empty", "late", "outer"].map(|name| format!("{name}.rs:1: {message}"))
         );
     }
 }

@@ -1,8 +1,8 @@
-//! What a check has found. Owns the form in which it is printed.
+//! A problem that a check found, and its printed form.
 
 use std::fmt;
 
-/// One problem: the file to open, and what is wrong there or to be done.
+/// One problem: the file, and the error or remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
     file: String,

@@ -1,9 +1,7 @@
-//! The check that every Rust file is compiled by something: that `mod` declarations lead to it from the root of some
-//! target. A file that nothing reaches looks like a test or like code, and is neither.
+//! Checks that every Rust file is compiled: that `mod` declarations lead to it from the root of a target.
 //!
-//! Follows `mod name;`, inside inline modules too, `#[path = "…"]` and `include!("…")`. Takes every declaration as it
-//! stands, whatever `cfg` is over it. Does not follow a declaration that a macro makes, nor files that a test
-//! compiles at run time.
+//! Follows `mod name;`, also inside inline modules, `#[path = "…"]` and `include!("…")`. Takes every declaration
+//! regardless of its `cfg`. Does not follow declarations from macros, nor files that a test compiles at run time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,8 +29,8 @@ pub(super) fn problems<'a>(
         .collect()
 }
 
-/// The targets of fuzzing crates, which are workspaces of their own and so not in cargo's metadata: what each
-/// `fuzz/Cargo.toml` among the files names as the path of one.
+/// The targets of fuzzing crates, from the paths in each `fuzz/Cargo.toml`. These crates are separate workspaces, so
+/// cargo's metadata does not contain them.
 pub(super) fn fuzz_roots(files: &BTreeMap<String, String>) -> Vec<String> {
     let mut roots = Vec::new();
     for (file, text) in files {
@@ -46,15 +44,24 @@ pub(super) fn fuzz_roots(files: &BTreeMap<String, String>) -> Vec<String> {
     roots
 }
 
-/// A file to be read, and where the modules that it declares are.
+/// Programs that trybuild compiles: all files in a folder `ui` beside a test `ui.rs` that calls it.
+pub(super) fn ui_roots(files: &BTreeMap<String, String>) -> Vec<String> {
+    let is_compiled = |file: &&String| {
+        let Some((tests, _)) = file.rsplit_once("/ui/") else { return false };
+        files.get(&format!("{tests}/ui.rs")).is_some_and(|test| test.contains("trybuild::TestCases"))
+    };
+    files.keys().filter(|file| file.strip_suffix(".rs").is_some()).filter(is_compiled).cloned().collect()
+}
+
+/// A file to read, and the directory of its modules.
 struct Module {
     file: String,
-    /// Whether they are beside the file, as for a root, and not in the directory of its name.
+    /// Whether the modules are beside the file, as for a root, and not in the directory with its name.
     owns_directory: bool,
 }
 
 impl Module {
-    /// Where the compiler would look; at most one of them exists.
+    /// The paths that the compiler would try; at most one exists.
     fn candidates(&self, declaration: &Declaration) -> Vec<Module> {
         let directory = self.file.rsplit_once('/').map_or("", |(directory, _)| directory);
         let children = if self.owns_directory {
@@ -83,7 +90,7 @@ impl Module {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Declaration {
-    /// The inline modules around it, each with a `/` behind it.
+    /// The enclosing inline modules, each with a `/` at its end.
     inside: String,
     target: Target,
 }
@@ -164,9 +171,9 @@ mod tests {
     use super::*;
 
     fn unreached(root: &str, files: &[(&str, &str)]) -> Vec<String> {
-        let told = printed(&problems([root], &files.iter().copied().collect()));
+        let messages = printed(&problems([root], &files.iter().copied().collect()));
         let behind = ": no `mod` reaches this file: declare it, or delete it";
-        told.iter().map(|told| told.strip_suffix(behind).expect(told).to_owned()).collect()
+        messages.iter().map(|message| message.strip_suffix(behind).expect(message).to_owned()).collect()
     }
 
     #[test]
@@ -243,6 +250,18 @@ mod tests {
         let files =
             BTreeMap::from([("a/fuzz/Cargo.toml".to_owned(), manifest), ("b/Cargo.toml".to_owned(), other)]);
         assert_eq!(fuzz_roots(&files), ["a/fuzz/fuzz_targets/one.rs"]);
+    }
+
+    #[test]
+    fn programs_of_trybuild_are_reached_only_beside_their_test() {
+        let files = [
+            ("a/tests/ui.rs", "trybuild::TestCases::new()"),
+            ("a/tests/ui/one.rs", ""),
+            ("a/tests/ui/one.stderr", ""),
+            ("b/tests/ui/two.rs", ""),
+        ];
+        let files = files.map(|(file, text)| (file.to_owned(), text.to_owned()));
+        assert_eq!(ui_roots(&files.into()), ["a/tests/ui/one.rs"]);
     }
 
     #[test]

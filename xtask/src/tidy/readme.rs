@@ -1,6 +1,6 @@
-//! The check that the README's commands work: each command line of its `sh` blocks is one that `.ci/run` runs.
+//! Checks the README's commands: `.ci/run` runs each command line of its `sh` blocks.
 //!
-//! Compares text. That the command succeeds is what CI finds out by running it.
+//! Compares text. CI finds out whether the command succeeds.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::problem::Problem;
 
 const README: &str = "README.md";
 
-/// What exempts a command when it stands behind it, followed by the reason.
+/// Comment after a command that exempts it, followed by the reason.
 const EXEMPTION: &str = "# not in CI:";
 
 pub(super) fn problems(readme: &str, script: &str) -> Vec<Problem> {
@@ -81,46 +81,46 @@ mod tests {
     const SCRIPT: &str =
         "run() {\n  \"$@\"\n}\nrun cargo test --workspace\n  run cargo xtask tidy\n# run cargo bench\n";
 
-    fn told(readme: &str) -> Vec<String> {
+    fn messages(readme: &str) -> Vec<String> {
         printed(&problems(readme, SCRIPT))
     }
 
     #[test]
     fn a_command_that_ci_does_not_run_is_reported() {
         assert_eq!(
-            told("# A\n\n```sh\ncargo test\n```\n"),
+            messages("# A\n\n```sh\ncargo test\n```\n"),
             [
                 "README.md:4: add `run cargo test` to .ci/run, or say behind the command why not: `# not in CI: <reason>`"
             ]
         );
-        assert_eq!(told("```sh\ncargo bench\n```").len(), 1, "a comment in the script runs nothing");
+        assert_eq!(messages("```sh\ncargo bench\n```").len(), 1, "a comment in the script runs nothing");
     }
 
     #[test]
     fn commands_that_ci_runs_are_fine() {
         let readme = "```sh\n# All tests.\ncargo test --workspace\n\ncargo xtask tidy  # The rest.\n```\n```rust\nfn a() {}\n```";
-        assert_eq!(told(readme), [""; 0]);
+        assert_eq!(messages(readme), [""; 0]);
     }
 
     #[test]
     fn an_exempted_command_needs_a_reason() {
-        assert_eq!(told("```sh\ncargo bench # not in CI: takes an hour\n```"), [""; 0]);
+        assert_eq!(messages("```sh\ncargo bench # not in CI: takes an hour\n```"), [""; 0]);
         assert_eq!(
-            told("```sh\ncargo bench # not in CI:\n```"),
+            messages("```sh\ncargo bench # not in CI:\n```"),
             ["README.md:2: say the reason behind `# not in CI:`"]
         );
     }
 
     #[test]
     fn a_readme_without_commands_is_reported() {
-        let told_so = ["README.md: no command in a `sh` block: tell a newcomer what to run"];
-        assert_eq!(told(""), told_so);
-        assert_eq!(told("```sh\n# Nothing.\n```\ncargo test --workspace\n"), told_so);
+        let expected = ["README.md: no command in a `sh` block: tell a newcomer what to run"];
+        assert_eq!(messages(""), expected);
+        assert_eq!(messages("```sh\n# Nothing.\n```\ncargo test --workspace\n"), expected);
     }
 
     #[test]
     fn a_block_that_would_escape_the_check_is_reported() {
-        let found = told("```console\ncargo test\n```\n```sh\ncargo xtask tidy\n```");
+        let found = messages("```console\ncargo test\n```\n```sh\ncargo xtask tidy\n```");
         assert_eq!(
             found,
             ["README.md:2: commands in a `console` block are not checked: make it a `sh` block"]

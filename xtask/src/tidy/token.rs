@@ -1,12 +1,12 @@
-//! Rust text as words, string literals and marks. Owns what must be known to find a declaration without being misled
-//! by a comment or a string; it is no parser, and accepts what no compiler would.
+//! Splits Rust text into words, string literals and marks, so that declarations are found outside of comments and
+//! strings. It is not a parser, and accepts invalid code.
 
-/// One token. Comments and white space are none.
+/// One token. Comments and white space are skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     /// A keyword, a name or a number; a raw name without its `r#`.
     Word(&'a str),
-    /// What stands between the quotes of a string or character literal, escapes as they are written.
+    /// Text between the quotes of a string or character literal, escapes as written.
     Literal(&'a str),
     /// Any other character.
     Mark(char),
@@ -27,7 +27,7 @@ pub(super) fn tokens(text: &str) -> Vec<(usize, Token<'_>)> {
     found
 }
 
-/// The length of what `rest` begins with, and the token that it is.
+/// The length of the first part of `rest`, and its token.
 fn next(rest: &str, first: char) -> (usize, Option<Token<'_>>) {
     if rest.starts_with("//") {
         (rest.find('\n').unwrap_or(rest.len()), None)
@@ -96,7 +96,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// What stands between two quotes, and the length with them.
+/// Text between two quotes, and the length including them.
 fn quoted(rest: &str, quote: u8) -> (&str, usize) {
     let mut escaped = false;
     for (at, byte) in rest.bytes().enumerate().skip(1) {

@@ -1,5 +1,5 @@
 //! The check of the members' manifests: every dependency takes its version from the workspace, the lints are the
-//! workspace's, and there is a description. What the versions are is the root manifest's.
+//! workspace's, and there is a description. The root manifest owns the versions.
 //!
 //! Reads lines, not TOML: cargo has parsed the file before, so only what cargo accepts occurs.
 
@@ -53,14 +53,14 @@ impl Manifest {
         manifest
     }
 
-    /// `path` is all keys that lead to the value, those of the section's header first.
+    /// `path` contains all keys that lead to the value, starting with those of the section's header.
     fn read_entry(&mut self, line: usize, path: &[String], value: &str) {
         if path == ["lints", "workspace"] {
             self.has_lints = value == "true";
         }
         let Some(at) = path.iter().position(|key| is_dependencies(key)) else { return };
         let Some(name) = path.get(at + 1) else { return };
-        // A feature or a lint may be called like a section of dependencies.
+        // A feature or a lint may have the name of a section of dependencies.
         if at > 0 && path[0] != "target" {
             return;
         }
@@ -146,7 +146,7 @@ mod tests {
 
     const LINTS: &str = "\n[lints]\nworkspace = true\n";
 
-    fn told(manifest: &str) -> Vec<String> {
+    fn messages(manifest: &str) -> Vec<String> {
         let member = Package {
             manifest_path: "a/Cargo.toml".to_owned(),
             description: Some("A thing.".to_owned()),
@@ -171,7 +171,7 @@ mod tests {
                 "{ features = [\"workspace=true\"] }",
             ] {
                 let manifest = format!("[{section}]\nserde.workspace = true\nslab = {value}\n{LINTS}");
-                assert_eq!(told(&manifest), [reported("slab", 3)], "{manifest}");
+                assert_eq!(messages(&manifest), [reported("slab", 3)], "{manifest}");
             }
         }
     }
@@ -180,14 +180,14 @@ mod tests {
     fn a_dependency_in_a_table_of_its_own_is_read() {
         let manifest =
             format!("[dependencies.slab]\nversion = \"1\"\n[dependencies.tokio]\nworkspace = true\n{LINTS}");
-        assert_eq!(told(&manifest), [reported("slab", 1)]);
+        assert_eq!(messages(&manifest), [reported("slab", 1)]);
     }
 
     #[test]
     fn a_dependency_is_judged_in_each_section() {
         let manifest =
             format!("[dependencies]\nslab.workspace = true\n[dev-dependencies]\nslab = \"1\"\n{LINTS}");
-        assert_eq!(told(&manifest), [reported("slab", 4)]);
+        assert_eq!(messages(&manifest), [reported("slab", 4)]);
     }
 
     #[test]
@@ -197,15 +197,18 @@ mod tests {
              features = [\n  \"rt\", # a ]\n  \"time\",\n] }}\nserde = {{ features = [\"derive\"], workspace = true }}\n\
              rand.workspace = true\nrand.optional = true\n{LINTS}"
         );
-        assert_eq!(told(&manifest), [""; 0]);
+        assert_eq!(messages(&manifest), [""; 0]);
     }
 
     #[test]
     fn a_member_without_the_lints_of_the_workspace_is_reported() {
-        let told_so = ["a/Cargo.toml: add `[lints]` with `workspace = true`"];
-        assert_eq!(told(""), told_so);
-        assert_eq!(told("[lints.rust]\nunsafe_code = \"allow\"\n"), told_so);
-        assert_eq!(told("[package]\nedition.workspace = true\n# [lints]\n# workspace = true\n"), told_so);
+        let expected = ["a/Cargo.toml: add `[lints]` with `workspace = true`"];
+        assert_eq!(messages(""), expected);
+        assert_eq!(messages("[lints.rust]\nunsafe_code = \"allow\"\n"), expected);
+        assert_eq!(
+            messages("[package]\nedition.workspace = true\n# [lints]\n# workspace = true\n"),
+            expected
+        );
     }
 
     #[test]
