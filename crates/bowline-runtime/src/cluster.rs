@@ -3,8 +3,9 @@
 mod name;
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bowline_cache::{CacheError, CacheOptions, InformerCache, Kind};
@@ -17,8 +18,8 @@ pub use name::ClusterName;
 use crate::controller::{Controller, ControllerBuilder};
 use crate::transport::RequestService;
 use crate::{
-    ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, LogSink, Metrics, Object,
-    ReconcileHistory, Recorder, RestMapper, Scheme,
+    ApiSink, Broadcaster, BroadcasterBuilder, Client, ClientBuilder, LogSink, Metrics, Object, Permission,
+    ReconcileHistory, Recorder, RestMapper, Scheme, Verb,
 };
 
 /// Time for which pending events are written when a cluster stops.
@@ -47,6 +48,7 @@ struct Inner {
     journal: ReconcileHistory,
     events: Broadcaster,
     span: tracing::Span,
+    permissions: Mutex<BTreeSet<Permission>>,
 }
 
 /// Options of a [`Cluster`].
@@ -63,10 +65,17 @@ pub struct ClusterBuilder {
     history: ReconcileHistory,
     events: Option<BroadcasterBuilder>,
     span: tracing::Span,
+    permissions: BTreeSet<Permission>,
 }
 
 /// Declares a cached kind to a client, and returns the guard that keeps its informer.
 type Declare = Box<dyn FnOnce(&Client, &InformerCache) -> Result<Kept, CacheError> + Send>;
+
+/// The permissions of a kind that is cached without a controller.
+fn to_cache<K>(kind: &Kind<K>) -> Permission {
+    Permission::to_kind(kind, [Verb::Get, Verb::List, Verb::Watch])
+        .because(format!("cached: {}", kind.resource().kind))
+}
 
 /// Keeps an informer running.
 type Kept = Option<Box<dyn Any + Send + Sync>>;
@@ -104,6 +113,7 @@ impl Cluster {
             history: ReconcileHistory::default(),
             events: None,
             span: tracing::Span::none(),
+            permissions: BTreeSet::new(),
         }
     }
 
@@ -164,6 +174,18 @@ impl Cluster {
     #[must_use]
     pub fn events(&self) -> &Broadcaster {
         &self.inner.events
+    }
+
+    /// Adds a permission: the operator may send such requests to this cluster. Controllers add theirs when they are built.
+    pub fn permit(&self, permission: Permission) {
+        self.inner.permissions.lock().unwrap_or_else(PoisonError::into_inner).insert(permission);
+    }
+
+    /// The permissions that the operator needs on this cluster: those of controllers, also of removed ones, of cached kinds and
+    /// of events, and those that were [added](Self::permit). Sorted by resource.
+    #[must_use]
+    pub fn permissions(&self) -> Vec<Permission> {
+        self.inner.permissions.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// A builder for a controller of one kind: short for [`Controller::builder`] and [`for_`](ControllerBuilder::for_).
@@ -240,6 +262,7 @@ impl ClusterBuilder {
     /// Reads a kind in any representation from the cache also without a controller: its informer starts with the
     /// cluster.
     pub fn cached_kind<K: kube::Resource + Send + Sync + 'static>(mut self, kind: Kind<K>) -> Self {
+        self.permissions.insert(to_cache(&kind));
         self.cached.push(Box::new(move |client, cache| {
             client.declare(&kind);
             // The kind may be declared as uncached.
@@ -337,6 +360,8 @@ impl ClusterBuilder {
             let api = ApiSink::new(self.kube.clone());
             Broadcaster::builder(&self.spawner).sink(api).sink(LogSink::new())
         });
+        let mut permissions = self.permissions;
+        permissions.extend(events.permissions());
         let events = events.or_metrics(&self.metrics).build();
         Ok(Cluster {
             inner: Arc::new(Inner {
@@ -351,6 +376,7 @@ impl ClusterBuilder {
                 journal: self.history,
                 events,
                 span: self.span,
+                permissions: Mutex::new(permissions),
             }),
         })
     }

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use bowline_clock::Clock;
 
+use crate::{Permission, election_permissions};
+
 pub use elector::{LeaderElector, LeaseExpired};
 pub(crate) use fence::Fenced;
 pub use fence::{Fence, FenceClosed};
@@ -143,6 +145,11 @@ impl LeaderElectionConfig {
     pub fn release_on_stop(mut self, release: bool) -> Self {
         self.release_on_stop = release;
         self
+    }
+
+    /// The permissions on its lease.
+    pub(crate) fn permissions(&self) -> [Permission; 2] {
+        election_permissions(&self.name).map(|permission| permission.in_namespace(&self.namespace))
     }
 
     /// Builds a candidate. Use a separate client for it: other requests on the same connections could delay renewals.

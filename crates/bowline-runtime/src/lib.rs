@@ -10,6 +10,7 @@ mod context;
 mod controller;
 pub mod debug;
 mod definition;
+mod description;
 mod ensure;
 mod error;
 mod events;
@@ -23,6 +24,7 @@ mod mapper;
 mod metrics;
 mod object;
 pub mod ownership;
+mod permission;
 pub mod predicate;
 mod reconcile_history;
 mod reconciler;
@@ -50,6 +52,10 @@ pub use controller::{
     StopReport, UnsyncedSource, WatchHandle,
 };
 pub use definition::{DefinitionError, DefinitionInstaller};
+pub use description::{
+    ClusterDescription, ControllerDescription, DESCRIPTION_FORMAT, KindDescription, OperatorDescription,
+    WatchDescription,
+};
 pub use ensure::{Desired, EnsureError, EnsureOutcome, Ensured, Mutation};
 pub use error::{BoxError, Error, ErrorContext, ErrorPredicates, Result, terminal};
 pub use events::{
@@ -63,6 +69,7 @@ pub use manager::{
 pub use mapper::{DiscoveryMapper, MapperError, MapperFuture, RestMapper, RestMapping};
 pub use metrics::{ElectionMetrics, Metrics};
 pub use object::AsObject;
+pub use permission::{Permission, election_permissions, review_permissions};
 pub use reconcile_history::{
     FailedRuns, ReconcileHistory, ReconcileOutcome, ReconcileRecord, ReconcileStream,
 };

@@ -32,7 +32,10 @@ use crate::debug::DebugPage;
 use crate::health::HealthChecks;
 use crate::leader_election::LeaderElector;
 use crate::reconciler::IntoReconciler;
-use crate::{Client, Cluster, ClusterBuilder, Metrics, Recorder};
+use crate::{
+    Client, Cluster, ClusterBuilder, ClusterDescription, DESCRIPTION_FORMAT, Metrics, Object,
+    OperatorDescription, Permission, Recorder, Verb,
+};
 
 /// Runs the controllers and other parts of an operator in one process, as one of several replicas.
 ///
@@ -109,8 +112,8 @@ impl Manager {
     /// The operator lists its kinds once; test environments, a control plane for development, and manifests read this
     /// [list](Self::crds). A controller cannot know the definition: its type has no schema.
     ///
-    /// The manager installs the definitions only with [`install_crds`](ManagerBuilder::install_crds). For several
-    /// versions of a kind, use [`crd_definition`](Self::crd_definition).
+    /// The manager installs the definitions only with [`install_crds`](ManagerBuilder::install_crds). Declare each version of a
+    /// kind with its type: see [`crd_definition`](Self::crd_definition).
     ///
     /// ```
     /// use bowline_runtime::{Manager, ManagerError};
@@ -133,21 +136,78 @@ impl Manager {
         self.crd_definition(K::crd());
     }
 
-    /// Declares a custom kind of this operator by its definition, for example one with several versions from
-    /// `kube::core::crd::merge_crds`. As [`crd`](Self::crd).
+    /// Declares a custom kind of this operator by its definition. As [`crd`](Self::crd).
     ///
-    /// Declaring the same definition again changes nothing. Two different definitions of one name are an error of
-    /// [`crds`](Self::crds) and [`run`](Self::run).
+    /// Declaring the same definition again changes nothing. Definitions of one kind with different versions are merged: exactly
+    /// one version must be the stored one (`#[kube(storage = false)]` on the others). Definitions that do not fit together are an
+    /// error of [`crds`](Self::crds) and [`run`](Self::run).
     pub fn crd_definition(&self, definition: CustomResourceDefinition) {
+        if self.inner.definitions.install {
+            // Whether the kind is served is seen by listing it.
+            let (group, names) = (&definition.spec.group, &definition.spec.names);
+            let namespaced = definition.spec.scope == "Namespaced";
+            let list = Permission::to_resource(group, &names.plural, namespaced, [Verb::List]);
+            self.cluster().permit(list.because("installation of CRDs"));
+        }
         self.inner.definitions.declare(definition);
     }
 
-    /// The declared definitions, in the order of their declaration.
+    /// The declared definitions, in the order of their declaration. Versions of one kind are one definition.
     ///
     /// # Errors
-    /// [`ManagerError::CrdConflict`] if two different definitions of one name were declared.
+    /// [`ManagerError::CrdConflict`] if the definitions of one kind do not fit together.
     pub fn crds(&self) -> Result<Vec<CustomResourceDefinition>, ManagerError> {
         self.inner.definitions.all()
+    }
+
+    /// Declares that the operator reads objects of a kind outside of its controllers: the permissions `get` and `list`.
+    /// Controllers declare [theirs](ControllerBuilder::reads).
+    pub fn reads<K: Object>(&self) {
+        self.permits(Permission::to::<K>([Verb::Get, Verb::List]).because(format!("reads {}", K::kind(&()))));
+    }
+
+    /// Declares that the operator writes objects of a kind outside of its controllers: a permission for each verb. Controllers
+    /// declare [theirs](ControllerBuilder::writes).
+    pub fn writes<K: Object>(&self, verbs: impl IntoIterator<Item = Verb>) {
+        self.permits(Permission::to::<K>(verbs).because(format!("writes {}", K::kind(&()))));
+    }
+
+    /// Declares a permission that the operator needs on its own cluster, outside of its controllers.
+    pub fn permits(&self, permission: Permission) {
+        let reason = if permission.reason.is_empty() { "declares a permission" } else { &permission.reason };
+        let reason = format!("manager: {reason}");
+        self.cluster().permit(permission.because(reason).declared());
+    }
+
+    /// The kinds, controllers and permissions that were declared so far, as data. Call it when the operator's functions have
+    /// declared everything.
+    ///
+    /// ```
+    /// # use bowline_runtime::{Manager, ManagerError};
+    /// fn print_permissions(manager: &Manager) -> Result<(), ManagerError> {
+    ///     for permission in manager.describe()?.permissions {
+    ///         println!("{permission}  # {}", permission.reason);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`crds`](Self::crds).
+    pub fn describe(&self) -> Result<OperatorDescription, ManagerError> {
+        let further = |cluster: &Cluster| ClusterDescription {
+            name: cluster.name().map(ToString::to_string).unwrap_or_default(),
+            permissions: cluster.permissions(),
+        };
+        Ok(OperatorDescription {
+            format: DESCRIPTION_FORMAT,
+            crds: self.crds()?,
+            controllers: self.controllers().iter().map(Controller::describe).collect(),
+            permissions: self.cluster().permissions(),
+            clusters: self.clusters().iter().skip(1).map(further).collect(),
+            namespaces: Vec::new(),
+            lease: None,
+        })
     }
 
     /// Adds a [`Runnable`], or a [`Controller`] of one of the manager's clusters. It starts with its stage, or at once
@@ -313,7 +373,13 @@ impl Manager {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn run(&self) -> Result<(), ManagerError> {
-        lifecycle::run(&self.inner).await
+        match self.inner.take_instead() {
+            Some((name, instead)) => instead(self.clone()).await.map_err(|error| ManagerError::Ended {
+                failures: vec![Failure { runnable: name.to_owned(), error }],
+                left_behind: Vec::new(),
+            }),
+            None => lifecycle::run(&self.inner).await,
+        }
     }
 
     /// Requests a graceful stop; [`run`](Self::run) returns when it is complete. A manager that was not started ends at

@@ -7,7 +7,9 @@ pub(crate) use into::{Execute, Task};
 
 use std::sync::Arc;
 
-use crate::{Action, BoxError, Context, Request};
+use bowline_cache::Kind;
+
+use crate::{Action, BoxError, Context, Permission, Request};
 
 /// Drives the actual state towards one object's desired state.
 ///
@@ -59,4 +61,10 @@ pub trait ObjectReconciler<K>: Send + Sync + 'static {
         context: Context,
         object: Arc<K>,
     ) -> impl Future<Output = Result<Action, Self::Error>> + Send;
+
+    /// The permissions that this reconciler needs by itself, for a reconciler that others use. Default: none.
+    fn permissions(&self, kind: &Kind<K>) -> Vec<Permission> {
+        let _ = kind;
+        Vec::new()
+    }
 }

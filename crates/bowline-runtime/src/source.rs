@@ -22,7 +22,7 @@ use bowline_cache::{CacheError, NotSynced};
 use bowline_clock::Spawner;
 use futures::future::BoxFuture;
 
-use crate::{Client, Cluster};
+use crate::{Client, Cluster, KindDescription};
 
 /// A source of changes; a part of a [`Watch`](crate::Watch). The sources are [`kind`], [`channel`], [`stream`] and
 /// [`function`]; the items of the last three may be of any type.
@@ -38,6 +38,11 @@ pub(crate) trait StartSource<K>: Send + Sync + 'static {
 
     /// The cluster of the source, if it has one of its own; most often another than the controller's.
     fn cluster(&self) -> Option<&Cluster> {
+        None
+    }
+
+    /// The watched kind, if it is one.
+    fn kind(&self) -> Option<KindDescription> {
         None
     }
 

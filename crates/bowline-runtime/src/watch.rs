@@ -14,7 +14,7 @@ use crate::source::{
     SyncProgress, WatchRules,
 };
 use crate::trigger::TriggerSource;
-use crate::{Client, Cluster};
+use crate::{Client, Cluster, KindDescription, Permission, Verb};
 
 /// A watch of a controller: a [source](crate::source) of changes, [predicates](crate::predicate) that select them, and
 /// a [handler](crate::handler) that maps them to requests.
@@ -65,6 +65,7 @@ impl<K: 'static> Watch<K> {
 pub(crate) trait AnyWatch: Send + Sync {
     fn name(&self) -> &str;
     fn cluster(&self) -> Option<&Cluster>;
+    fn kind(&self) -> Option<KindDescription>;
     fn declare(&self, client: &Client);
     fn undeclare(&self, client: &Client);
     fn warm(&self, session: &Session) -> Result<Option<Arc<dyn SyncProgress>>, CacheError>;
@@ -82,6 +83,15 @@ impl dyn AnyWatch {
             cluster.is_same(home) || cluster.name().is_some_and(|name| home.name() != Some(name))
         })
     }
+
+    /// Adds the permissions of its informer to its cluster: its own, or else the controller's.
+    pub(crate) fn permit(&self, controller: &str, home: &Cluster) {
+        let Some(KindDescription { group, kind, plural, namespaced, .. }) = self.kind() else { return };
+        let watch =
+            Permission::to_resource(&group, &plural, namespaced, [Verb::Get, Verb::List, Verb::Watch]);
+        let watch = watch.because(format!("controller {controller}: watches {kind}"));
+        self.cluster().unwrap_or(home).permit(watch);
+    }
 }
 
 struct Erased<K> {
@@ -96,6 +106,10 @@ impl<K: 'static> AnyWatch for Erased<K> {
 
     fn cluster(&self) -> Option<&Cluster> {
         self.source.cluster()
+    }
+
+    fn kind(&self) -> Option<KindDescription> {
+        self.source.kind()
     }
 
     fn declare(&self, client: &Client) {

@@ -20,11 +20,30 @@ use crate::predicate::Predicate;
 use crate::reconciler::IntoReconciler;
 use crate::source::Named;
 use crate::watch::AnyWatch;
-use crate::{Cluster, HasMetadata, Request, Watch, handler, source};
+use crate::{
+    Cluster, HasMetadata, KindDescription, Object, Permission, Request, Verb, Watch, handler, permission,
+    source,
+};
 
 /// Options of a controller: its watches and its behavior; from [`Controller::builder`] or
 /// [`Manager::controller`](crate::Manager::controller). `K` is the reconciled kind, `()` without one. `H` is the
 /// cluster or the manager that it belongs to.
+///
+/// # Permissions
+/// Declarations imply what the operator may do on the cluster. Its RBAC rules are made from them, and a test environment
+/// compares them with the requests of the operator.
+///
+/// | declaration | permissions |
+/// |---|---|
+/// | [`for_`](ControllerBuilder::for_), `controller::<K>()` | `get`, `list`, `watch`; `update`, `patch` of the status; `update` of the finalizers |
+/// | [`owns`](ControllerBuilder::owns) | `get`, `list`, `watch`, `create`, `patch`, `update` |
+/// | [`watches`](ControllerBuilder::watches) | `get`, `list`, `watch` of the source's kind |
+/// | [`finalizer::with_cleanup`](crate::finalizer::with_cleanup) | `patch` of the kind, where finalizers are written |
+/// | [`reads`](ControllerBuilder::reads) | `get`, `list` |
+/// | [`writes`](ControllerBuilder::writes) | its verbs |
+/// | [`permits`](ControllerBuilder::permits) | its permission |
+/// | each cluster | `create`, `patch` of events |
+/// | leader election | `create` of leases; `get`, `update` of its lease |
 #[must_use = "a builder does nothing until `build`"]
 pub struct ControllerBuilder<K, H = Cluster> {
     home: H,
@@ -37,6 +56,7 @@ pub struct ControllerBuilder<K, H = Cluster> {
     /// Concurrent reconciles; zero is an error of `build`.
     concurrency: usize,
     state: States,
+    permissions: Vec<Permission>,
     options: Options,
 }
 
@@ -64,6 +84,7 @@ impl<H: HasCluster> ControllerBuilder<(), H> {
             filters: Vec::new(),
             concurrency: 1,
             state: States::default(),
+            permissions: Vec::new(),
             options: Options {
                 concurrency: NonZeroUsize::MIN,
                 limiter: Box::new(|| Box::new(ItemExponentialFailure::default())),
@@ -91,6 +112,8 @@ impl<H: HasCluster> ControllerBuilder<(), H> {
     /// As [`for_`](Self::for_), for a kind in any form: typed, dynamic, metadata only or packed.
     pub fn for_kind<K: Resource + Send + Sync + 'static>(self, kind: Kind<K>) -> ControllerBuilder<K, H> {
         let own = Watch::new(source::kind_of(kind.clone()), handler::object());
+        let mut permissions = self.permissions;
+        permissions.extend(permission::to_reconcile(&kind).map(|needed| reason(needed, "reconciles", &kind)));
         ControllerBuilder {
             home: self.home,
             name: self.name,
@@ -100,6 +123,7 @@ impl<H: HasCluster> ControllerBuilder<(), H> {
             filters: self.filters,
             concurrency: self.concurrency,
             state: self.state,
+            permissions,
             options: self.options,
         }
     }
@@ -150,11 +174,12 @@ impl<K: Resource + Send + Sync + 'static, H: HasCluster> ControllerBuilder<K, H>
     /// # Panics
     /// Never: [`for_`](ControllerBuilder::for_) was called before, or this type would be another.
     pub fn owns_with<D: Resource + Send + Sync + 'static>(
-        self,
+        mut self,
         kind: Kind<D>,
         options: impl FnOnce(Watch<D>) -> Watch<D>,
     ) -> Self {
         let owner = handler::owner_of(self.kind.as_ref().expect("`for_` gave it a kind"));
+        self.permissions.push(reason(permission::to_own(&kind), "owns", &kind));
         self.watches(options(Watch::new(source::kind_of(kind), owner)))
     }
 }
@@ -163,6 +188,45 @@ impl<K: 'static, H: HasCluster> ControllerBuilder<K, H> {
     /// Adds a watch: any [source](crate::source), with a [handler](crate::handler) that maps its changes to requests.
     pub fn watches<D: 'static>(mut self, watch: Watch<D>) -> Self {
         self.watches.push(watch.erase());
+        self
+    }
+
+    /// Declares that the reconciler reads objects of a kind that the controller does not watch: the
+    /// [permissions](Self#permissions) `get` and `list`.
+    pub fn reads<D: Object>(self) -> Self {
+        let kind = Kind::<D>::typed();
+        self.declares(reason(Permission::to_kind(&kind, [Verb::Get, Verb::List]), "reads", &kind))
+    }
+
+    /// Declares that the reconciler writes objects of a kind with these verbs: a [permission](Self#permissions) for each. The
+    /// verbs of [`owns`](ControllerBuilder::owns) need no declaration.
+    ///
+    /// ```
+    /// use bowline_runtime::{Cluster, ControllerBuilder, Verb};
+    /// use k8s_openapi::api::apps::v1::Deployment;
+    /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    ///
+    /// fn deployments(cluster: &Cluster) -> ControllerBuilder<Deployment> {
+    ///     cluster
+    ///         .controller::<Deployment>()
+    ///         .owns::<ConfigMap>()
+    ///         .writes::<ConfigMap>([Verb::Delete])
+    ///         .reads::<Secret>()
+    /// }
+    /// ```
+    pub fn writes<D: Object>(self, verbs: impl IntoIterator<Item = Verb>) -> Self {
+        let kind = Kind::<D>::typed();
+        self.declares(reason(Permission::to_kind(&kind, verbs), "writes", &kind))
+    }
+
+    /// Declares any other [permission](Self#permissions): for a subresource, for a kind that is known only at run time, or for
+    /// some names.
+    pub fn permits(self, permission: Permission) -> Self {
+        self.declares(permission.because("declares a permission"))
+    }
+
+    fn declares(mut self, permission: Permission) -> Self {
+        self.permissions.push(permission.declared());
         self
     }
 
@@ -382,12 +446,20 @@ impl<K: 'static, H: HasCluster> ControllerBuilder<K, H> {
         let (journal, clock) = (cluster.journal(), cluster.clock());
         let client = if self.options.needs_leadership { cluster.elected_client() } else { cluster.client() };
         let workers = concurrency.get();
+        for watch in &watches {
+            watch.permit(&name, cluster);
+        }
+        for needed in reconciler.permissions(self.kind.as_ref()).into_iter().chain(self.permissions) {
+            let because = format!("controller {name}: {}", needed.reason);
+            cluster.permit(needed.because(because));
+        }
         let core = Core {
             requeued: metrics.origin(if kind.is_empty() { &name } else { &kind }),
             by_hand: metrics.origin("manual"),
             books: (0..workers).map(|_| journal.book(name.clone(), clock.clone())).collect(),
             group,
             kind,
+            reconciled: self.kind.as_ref().map(KindDescription::of),
             client: client.field_owner_or(&name),
             recorder: cluster.recorder(&name),
             metrics,
@@ -401,6 +473,11 @@ impl<K: 'static, H: HasCluster> ControllerBuilder<K, H> {
         let task = reconciler.into_task(self.kind.as_ref());
         Ok((Controller::new(core, claim, task, watches), self.home))
     }
+}
+
+/// A permission with a reason about a kind.
+fn reason<K>(permission: Permission, act: &str, kind: &Kind<K>) -> Permission {
+    permission.because(format!("{act} {}", kind.resource().kind))
 }
 
 impl<K, H> fmt::Debug for ControllerBuilder<K, H> {

@@ -22,7 +22,7 @@ use crate::reconciler::Task;
 use crate::source::{RunningSource, SyncBlocker, SyncProgress, UnhandledChange};
 use crate::trigger::Trigger;
 use crate::watch::AnyWatch;
-use crate::{Cause, Client, Cluster, Request, Watch};
+use crate::{Cause, Client, Cluster, ControllerDescription, Request, Watch, WatchDescription};
 
 /// Default sync timeout of a controller without a manager.
 const SYNC_TIMEOUT: Duration = Duration::from_mins(2);
@@ -183,6 +183,21 @@ impl Controller {
     #[must_use]
     pub fn cluster(&self) -> &Cluster {
         &self.inner.core.cluster
+    }
+
+    /// Its declarations, as data.
+    pub(crate) fn describe(&self) -> ControllerDescription {
+        let state = self.inner.lock();
+        let watches = state.watches.values().map(|entry| WatchDescription {
+            source: entry.watch.name().to_owned(),
+            kind: entry.watch.kind(),
+        });
+        ControllerDescription {
+            name: self.name().to_owned(),
+            kind: self.inner.core.reconciled.clone(),
+            leader_only: self.needs_leadership(),
+            watches: watches.collect(),
+        }
     }
 
     /// Whether, in a manager with leader election, it runs only while this replica leads. See
@@ -401,6 +416,7 @@ impl Controller {
             let (controller, watch) = (self.name().to_owned(), watch.name().to_owned());
             return Err(ControllerError::ClusterUnnamed { controller, watch });
         }
+        watch.permit(self.name(), self.cluster());
         let entry = self.inner.entry(watch);
         // One lock until the watch has joined: otherwise a concurrent start would begin it too.
         let mut state = self.inner.lock();

@@ -21,7 +21,7 @@ use crate::predicate::Predicate;
 use crate::reconcile_history::WorkerHistory;
 use crate::source::{ChangeRetries, Named};
 use crate::trigger::{Trigger, TriggerSource};
-use crate::{Cause, Client, Cluster, HasMetadata, Recorder, Request};
+use crate::{Cause, Client, Cluster, HasMetadata, KindDescription, Recorder, Request};
 
 pub(crate) type MakeLimiter = Box<dyn Fn() -> Box<dyn RateLimiter<Request>> + Send + Sync>;
 pub(crate) type GiveUp = Box<dyn Fn(&RetriesExhausted<'_>) + Send + Sync>;
@@ -50,6 +50,8 @@ pub(crate) struct Core {
     /// API group of the reconciled kind; empty for the core group, and without a kind.
     pub(crate) group: String,
     pub(crate) kind: String,
+    /// The reconciled kind, if there is one.
+    pub(crate) reconciled: Option<KindDescription>,
     pub(crate) cluster: Cluster,
     pub(crate) client: Client,
     pub(crate) recorder: Recorder,

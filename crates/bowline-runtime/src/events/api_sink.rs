@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::record::timestamp;
 use super::{EventRecord, EventSink, RepeatPolicy, SinkError, SinkFuture};
+use crate::{Permission, Verb};
 
 /// The API version in which events are written. Both versions are the same objects in the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,6 +133,14 @@ impl EventSink for ApiSink {
             EventApi::EventsV1 => RepeatPolicy::Series,
             EventApi::CoreV1 => RepeatPolicy::Counted,
         }
+    }
+
+    fn permissions(&self) -> Vec<Permission> {
+        let group = match self.api {
+            EventApi::EventsV1 => "events.k8s.io",
+            EventApi::CoreV1 => "",
+        };
+        vec![Permission::to_resource(group, "events", true, [Verb::Create, Verb::Patch]).because("events")]
     }
 
     fn write<'a>(&'a self, event: &'a EventRecord, earlier: bool) -> SinkFuture<'a> {

@@ -12,7 +12,7 @@ use super::delivery::Delivery;
 use super::outbox::Outbox;
 use super::record::event_name;
 use super::{CorrelatorOptions, EventCounts, EventRecord, EventSink, Recorder};
-use crate::Metrics;
+use crate::{Metrics, Permission};
 
 /// Default limit of pending writes per sink.
 const CAPACITY: NonZero<usize> = NonZero::new(1000).unwrap();
@@ -221,6 +221,11 @@ impl BroadcasterBuilder {
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
+    }
+
+    /// The permissions of its sinks.
+    pub(crate) fn permissions(&self) -> Vec<Permission> {
+        self.sinks.iter().flat_map(|sink| sink.permissions()).collect()
     }
 
     pub(crate) fn or_metrics(mut self, metrics: &Metrics) -> Self {

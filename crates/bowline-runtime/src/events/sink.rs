@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use super::{EventRecord, EventType};
-use crate::BoxError;
+use crate::{BoxError, Permission};
 
 /// The result of [`EventSink::write`].
 pub type SinkFuture<'a> = Pin<Box<dyn Future<Output = Result<(), SinkError>> + Send + 'a>>;
@@ -25,6 +25,11 @@ pub trait EventSink: Send + Sync + 'static {
     /// Events that a sink does not want are not counted.
     fn wants(&self, _event_type: EventType) -> bool {
         true
+    }
+
+    /// The permissions that it needs on the operator's cluster. Default: none.
+    fn permissions(&self) -> Vec<Permission> {
+        Vec::new()
     }
 
     /// Writes an event. `earlier` is true if the sink has accepted it before, with a lower count.

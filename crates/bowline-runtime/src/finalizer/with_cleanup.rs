@@ -4,12 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bowline_cache::object_key;
+use bowline_cache::{Kind, object_key};
 use futures::future::BoxFuture;
 
 use super::registry::validate;
 use super::{FinalizerError, InvalidFinalizer, add, contains, detach, write};
-use crate::{Action, BoxError, Context, ErrorPredicates as _, Object, ObjectReconciler};
+use crate::{Action, BoxError, Context, ErrorPredicates as _, Object, ObjectReconciler, Permission, Verb};
 
 /// The result of a cleanup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,10 @@ impl<K: Object> ObjectReconciler<K> for CleanupReconciler<K> {
             return self.clean_up(ctx, object).await;
         }
         (self.reconcile)(ctx, object).await
+    }
+
+    fn permissions(&self, kind: &Kind<K>) -> Vec<Permission> {
+        vec![Permission::to_kind(kind, [Verb::Patch]).because(format!("writes the finalizer {}", self.key))]
     }
 }
 

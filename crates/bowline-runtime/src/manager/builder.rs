@@ -11,13 +11,13 @@ use super::Manager;
 use super::connection::ConnectionConfig;
 use super::definitions::Definitions;
 use super::error::ManagerError;
-use super::lifecycle::{DEFAULT_CLUSTER_NAME, Inner, Kept, Parts, StoppedHook};
+use super::lifecycle::{DEFAULT_CLUSTER_NAME, Inner, Instead, Kept, Parts, StoppedHook};
 use super::runnable::Runnable;
 use super::servers::{DEBUG, Served};
 use crate::health::HealthServer;
 use crate::leader_election::{LeaderElectionConfig, LeaderElector, LeadershipHook, NewLeaderHook};
 use crate::server::MetricsServer;
-use crate::{Cluster, ClusterBuilder, Metrics, ReconcileHistory, Signals};
+use crate::{Cluster, ClusterBuilder, Error, Metrics, Permission, ReconcileHistory, Signals, Verb};
 
 /// Default shutdown timeout.
 const GRACEFUL_SHUTDOWN: Duration = Duration::from_secs(30);
@@ -45,6 +45,7 @@ pub struct ManagerBuilder {
     install_crds: bool,
     runnables: Vec<Runnable>,
     stopped_hooks: Vec<StoppedHook>,
+    instead: Option<Instead>,
 }
 
 /// Address and certificate of a webhook server. The manager only stores them for the code that adds the server.
@@ -113,6 +114,7 @@ impl ManagerBuilder {
             install_crds: false,
             runnables: Vec::new(),
             stopped_hooks: Vec::new(),
+            instead: None,
         }
     }
 
@@ -260,6 +262,20 @@ impl ManagerBuilder {
         self
     }
 
+    /// Calls a function in place of a start: [`Manager::run`] returns its result, with an error under this name. It is for
+    /// programs that only look at what was declared, for example with [`Manager::describe`]. Default: the manager starts.
+    pub fn run_instead<R>(
+        mut self,
+        name: &'static str,
+        function: impl FnOnce(Manager) -> R + Send + 'static,
+    ) -> Self
+    where
+        R: Future<Output = Result<(), Error>> + Send + 'static,
+    {
+        self.instead = Some((name, Box::new(move |manager| function(manager).boxed())));
+        self
+    }
+
     /// Address and certificate of a webhook server. Default: port 9443 of all addresses.
     pub fn webhook(mut self, options: WebhookOptions) -> Self {
         self.webhook = options;
@@ -312,7 +328,12 @@ impl ManagerBuilder {
         let scope = self.spawner.scope("manager");
         let mut cluster = Cluster::builder(&scope.spawner(), ways.route.clone()).span(self.span);
         let mut elector = None;
+        let mut lease_permissions = Vec::new();
         if let Some(election) = self.election {
+            // A lease on another server is not this cluster's.
+            if self.lease_connection.is_none() {
+                lease_permissions.extend(election.permissions());
+            }
             let connection = self.lease_connection.as_ref().unwrap_or(&self.connection);
             let mut candidate: LeaderElector =
                 election.build(connection.make_lease(&clock, &self.metrics)?, &clock)?;
@@ -337,6 +358,14 @@ impl ManagerBuilder {
         };
         let cluster =
             if cluster.is_named() { cluster } else { cluster.named(DEFAULT_CLUSTER_NAME) }.build()?;
+        for permission in lease_permissions {
+            cluster.permit(permission);
+        }
+        if self.install_crds {
+            let (group, verbs) = ("apiextensions.k8s.io", [Verb::Get, Verb::Create, Verb::Update]);
+            let crds = Permission::to_resource(group, "customresourcedefinitions", false, verbs);
+            cluster.permit(crds.because("installation of CRDs"));
+        }
         let manager = Manager {
             inner: Inner::new(Parts {
                 spawner: self.spawner,
@@ -352,6 +381,7 @@ impl ManagerBuilder {
                 kept: self.kept,
                 definitions: Definitions::new(self.install_crds),
                 stopped_hooks: self.stopped_hooks,
+                instead: self.instead,
             }),
         };
         for runnable in self.runnables {

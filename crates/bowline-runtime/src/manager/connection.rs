@@ -2,6 +2,7 @@
 
 use bowline_clock::Clock;
 use kube::Config;
+use kube::client::Body;
 
 use crate::Metrics;
 use crate::leader_election::Fence;
@@ -20,6 +21,8 @@ pub struct ConnectionConfig(Way);
 enum Way {
     Configured(Box<Config>, Option<Box<TransportOptions>>),
     Given(kube::Client),
+    /// Nothing is sent.
+    Refused,
 }
 
 /// The built services.
@@ -40,6 +43,12 @@ impl ConnectionConfig {
         Self(Way::Configured(Box::new(config), Some(Box::new(options))))
     }
 
+    /// No connection: every request fails. For a manager that is only asked what it [declares](crate::Manager::describe).
+    #[must_use]
+    pub fn refused() -> Self {
+        Self(Way::Refused)
+    }
+
     pub(super) fn make(&self, clock: &Clock, metrics: &Metrics) -> Result<Ways, TransportError> {
         Ok(match &self.0 {
             Way::Configured(config, options) => {
@@ -47,6 +56,10 @@ impl ConnectionConfig {
                 Ways { route: (&transport).into(), way: Made::Transport(transport) }
             }
             Way::Given(kube) => Ways { route: kube.clone().into(), way: Made::Given(kube.clone()) },
+            Way::Refused => {
+                let kube = refusing_client();
+                Ways { route: kube.clone().into(), way: Made::Given(kube) }
+            }
         })
     }
 
@@ -61,8 +74,19 @@ impl ConnectionConfig {
                 transport(config, options.as_deref(), clock, metrics)?.client()
             }
             Way::Given(kube) => kube.clone(),
+            Way::Refused => refusing_client(),
         })
     }
+}
+
+/// A request of a manager that has no connection.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("this manager has no connection to an API server: it only describes what the operator declares")]
+struct NoConnection;
+
+fn refusing_client() -> kube::Client {
+    let refuse = |_: http::Request<Body>| async { Err::<http::Response<Body>, _>(NoConnection) };
+    kube::Client::new(tower::service_fn(refuse), "default")
 }
 
 fn transport(
@@ -103,6 +127,7 @@ impl std::fmt::Debug for Way {
         match self {
             Self::Configured(config, _) => f.debug_tuple("Configured").field(&config.cluster_url).finish(),
             Self::Given(_) => f.debug_tuple("Given").finish_non_exhaustive(),
+            Self::Refused => f.write_str("Refused"),
         }
     }
 }

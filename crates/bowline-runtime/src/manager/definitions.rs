@@ -30,13 +30,20 @@ impl Definitions {
 
     pub(super) fn all(&self) -> Result<Vec<CustomResourceDefinition>, ManagerError> {
         let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (index, definition) in declared.iter().enumerate() {
+        let mut merged: Vec<CustomResourceDefinition> = Vec::new();
+        for definition in declared {
             let name = definition.name_any();
-            if declared[..index].iter().any(|earlier| earlier.name_any() == name) {
-                return Err(ManagerError::CrdConflict { name });
+            match merged.iter_mut().find(|earlier| earlier.name_any() == name) {
+                None => merged.push(definition),
+                Some(earlier) => merge(earlier, definition)
+                    .map_err(|problem| ManagerError::CrdConflict { name, problem })?,
             }
         }
-        Ok(declared)
+        for definition in &merged {
+            check_storage(definition)
+                .map_err(|problem| ManagerError::CrdConflict { name: definition.name_any(), problem })?;
+        }
+        Ok(merged)
     }
 
     /// Installs all definitions, if the manager is to do that.
@@ -52,5 +59,42 @@ impl Definitions {
             tracing::info!(crd = definition.name_any(), "CRD installed");
         }
         Ok(())
+    }
+}
+
+/// Adds the versions of a definition to an earlier one of the same kind.
+fn merge(earlier: &mut CustomResourceDefinition, later: CustomResourceDefinition) -> Result<(), String> {
+    let (into, from) = (&mut earlier.spec, later.spec);
+    let differs = |what: &str| Err(format!("their {what} differ: give all versions the same"));
+    for version in from.versions {
+        let name = &version.name;
+        if into.versions.iter().any(|known| known.name == *name) {
+            return Err(format!("the version {name} differs: declare each version once"));
+        }
+        into.versions.push(version);
+    }
+    if into.names != from.names {
+        return differs("names");
+    }
+    if into.scope != from.scope {
+        return differs("scopes");
+    }
+    Ok(())
+}
+
+/// Whether exactly one of several versions is stored.
+fn check_storage(definition: &CustomResourceDefinition) -> Result<(), String> {
+    let versions = &definition.spec.versions;
+    let stored: Vec<_> = versions.iter().filter(|version| version.storage).collect();
+    match stored.len() {
+        1 => Ok(()),
+        // The server says what is wrong with a single version.
+        _ if versions.len() < 2 => Ok(()),
+        0 => Err("no version is stored: remove `storage = false` from one of them".to_owned()),
+        _ => {
+            let names: Vec<_> = stored.iter().map(|version| version.name.as_str()).collect();
+            let names = names.join(", ");
+            Err(format!("{names} are all stored: write `storage = false` in `#[kube]` of all but one"))
+        }
     }
 }

@@ -74,14 +74,13 @@ pub enum ManagerError {
         /// The name.
         name: String,
     },
-    /// Two different definitions of one custom kind were declared.
-    #[error(
-        "the CRD {name} is declared twice with different content: merge its versions with `merge_crds`, and declare the result \
-         with `crd_definition`"
-    )]
+    /// Definitions of one custom kind do not fit together.
+    #[error("the CRD {name} is declared more than once, and {problem}")]
     CrdConflict {
         /// The name, `PLURAL.GROUP`.
         name: String,
+        /// The difference, and what to do.
+        problem: String,
     },
     /// Runnables failed, or did not end in time.
     #[error("{}", Ended { failures, left_behind })]

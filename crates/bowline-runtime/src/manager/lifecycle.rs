@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use super::Manager;
 use super::builder::WebhookOptions;
 use super::connection::ConnectionConfig;
 use super::definitions::Definitions;
@@ -85,6 +86,7 @@ pub(super) struct Parts {
     pub(super) kept: Vec<Kept>,
     pub(super) definitions: Definitions,
     pub(super) stopped_hooks: Vec<StoppedHook>,
+    pub(super) instead: Option<Instead>,
 }
 
 /// A value that lives as long as the manager.
@@ -92,6 +94,10 @@ pub(super) type Kept = Box<dyn Any + Send + Sync>;
 
 /// A function that is called after the manager has stopped.
 pub(super) type StoppedHook = Box<dyn FnOnce() -> BoxFuture<'static, ()> + Send>;
+
+/// A function that is called in place of a start.
+pub(super) type Instead =
+    (&'static str, Box<dyn FnOnce(Manager) -> BoxFuture<'static, Result<(), Error>> + Send>);
 
 pub(super) struct State {
     pub(super) phase: Phase,
@@ -110,6 +116,7 @@ pub(super) struct State {
     pub(super) left_behind: Vec<String>,
     served: Served,
     stopped_hooks: Vec<StoppedHook>,
+    instead: Option<Instead>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -174,6 +181,7 @@ impl Inner {
             left_behind: Vec::new(),
             served: parts.served,
             stopped_hooks: parts.stopped_hooks,
+            instead: parts.instead,
         };
         // The end of the surrounding scope stops the manager.
         let stop = parts.scope.cancellation().child_token();
@@ -267,6 +275,10 @@ impl Inner {
             Some(elector) => builder.fenced(ways.fenced(elector.fence())),
             None => builder,
         })
+    }
+
+    pub(super) fn take_instead(&self) -> Option<Instead> {
+        self.state().instead.take()
     }
 
     pub(super) fn controllers(&self) -> Vec<Controller> {

@@ -9,7 +9,7 @@ use kube::Resource;
 
 use super::{ObjectReconciler, Reconciler};
 use crate::controller::{Session, run_worker};
-use crate::{Action, BoxError, Context, KindClient, Request, terminal};
+use crate::{Action, BoxError, Context, KindClient, Permission, Request, terminal};
 
 /// The reconcilers that [`ControllerBuilder::build`](crate::ControllerBuilder::build) takes: a [`Reconciler`], an
 /// [`ObjectReconciler`] of the controller's kind, or a function or closure with the arguments of one of the two.
@@ -26,6 +26,12 @@ use crate::{Action, BoxError, Context, KindClient, Request, terminal};
 pub trait IntoReconciler<K, Form> {
     #[doc(hidden)]
     fn into_task(self, kind: Option<&Kind<K>>) -> Task;
+
+    #[doc(hidden)]
+    fn permissions(&self, kind: Option<&Kind<K>>) -> Vec<Permission> {
+        let _ = kind;
+        Vec::new()
+    }
 }
 
 /// The code that a controller's workers run.
@@ -209,6 +215,10 @@ where
 {
     fn into_task(self, kind: Option<&Kind<K>>) -> Task {
         task(ByObject { reconciler: self, kind: kind_of(kind) })
+    }
+
+    fn permissions(&self, kind: Option<&Kind<K>>) -> Vec<Permission> {
+        ObjectReconciler::permissions(self, &kind_of(kind))
     }
 }
 

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::{ChangePipeline, RunningSource, SourceContext, StartSource, SyncBlocker, SyncProgress};
 use crate::change::OwnedChange;
-use crate::{Client, Cluster};
+use crate::{Client, Cluster, KindDescription};
 
 /// The objects of a kind; from [`kind`], [`metadata`], [`packed`] or [`kind_of`].
 #[must_use = "a source does nothing until a controller watches it"]
@@ -93,6 +93,10 @@ impl<K: Resource + Send + Sync + 'static> StartSource<K> for KindSource<K> {
 
     fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
+    }
+
+    fn kind(&self) -> Option<KindDescription> {
+        Some(KindDescription::of(&self.kind))
     }
 
     fn declare(&self, client: &Client) {

@@ -2,6 +2,7 @@
 
 mod adding;
 mod crds;
+mod describe;
 mod election;
 mod faults;
 mod further;
