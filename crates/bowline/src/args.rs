@@ -86,6 +86,11 @@
 //! # Ok::<(), clap::Error>(())
 //! ```
 //!
+//! # Description
+//! `OPERATOR describe` is a hidden command of every operator with these flags. It builds what `main` builds, and
+//! [`Manager::run`] prints an [`OperatorDescription`](bowline_runtime::OperatorDescription) as JSON instead of starting: custom
+//! kinds, controllers, watches and permissions. It opens no connection. `bowline manifests` and other tools read it.
+//!
 //! # Servers
 //! In a pod, probes are answered at `:8081`, as the Deployment of a kubebuilder project expects; elsewhere at
 //! `127.0.0.1:8081`, and on a plane not at all. A second replica on the same machine needs another port, or
@@ -106,6 +111,7 @@
 
 mod assembly;
 mod cluster;
+mod describe;
 mod duration;
 mod flags;
 #[cfg(feature = "plane")]
@@ -127,6 +133,9 @@ use flags::TypedFlags;
 #[cfg(feature = "plane")]
 pub use plane::ObjectError;
 
+/// The hidden command of every operator.
+const DESCRIBE: &str = "describe";
+
 /// The arguments of a program: its own flags, and those of every manager.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -137,6 +146,8 @@ pub struct Arguments<F = ()> {
     pub flags: ManagerFlags,
     typed: TypedFlags,
     contents: PlaneContents,
+    /// Whether the operator is asked to describe itself.
+    describe: bool,
 }
 
 /// The arguments of this process. `F` is the type of the program's own flags: it derives [`clap::Args`] or [`clap::Parser`], or is
@@ -149,6 +160,13 @@ pub fn args<F: clap::Args>() -> Arguments<F> {
     Arguments::try_from_iter(std::env::args_os()).unwrap_or_else(|error| error.exit())
 }
 
+/// As [`args`], with a default for the name of the lease: `--leader-elect` then needs no `--leader-election-id`. The name must be
+/// the operator's own, for example `websites.example.com`, and stay the same in all its versions.
+#[must_use]
+pub fn args_with_lease<F: clap::Args>(lease: &'static str) -> Arguments<F> {
+    Arguments::try_from_iter_with_lease(std::env::args_os(), lease).unwrap_or_else(|error| error.exit())
+}
+
 impl<F: clap::Args> Arguments<F> {
     /// The arguments in a list that begins with the program, as that of [`std::env::args_os`] does.
     ///
@@ -158,8 +176,34 @@ impl<F: clap::Args> Arguments<F> {
     pub fn try_from_iter<T: Into<OsString>>(
         arguments: impl IntoIterator<Item = T>,
     ) -> Result<Self, clap::Error> {
+        Self::parse(arguments, |command| command)
+    }
+
+    /// As [`try_from_iter`](Self::try_from_iter), with a default for the name of the lease: see [`args_with_lease`].
+    ///
+    /// # Errors
+    /// As [`try_from_iter`](Self::try_from_iter).
+    pub fn try_from_iter_with_lease<T: Into<OsString>>(
+        arguments: impl IntoIterator<Item = T>,
+        lease: &'static str,
+    ) -> Result<Self, clap::Error> {
+        let with_lease =
+            |command: Command| command.mut_arg("leader_election_id", |id| id.default_value(lease));
+        Self::parse(arguments, with_lease)
+    }
+
+    fn parse<T: Into<OsString>>(
+        arguments: impl IntoIterator<Item = T>,
+        extend: impl FnOnce(Command) -> Command,
+    ) -> Result<Self, clap::Error> {
         let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
-        let mut command = definition::<F>(&program(arguments.first()));
+        let mut command = extend(definition::<F>(&program(arguments.first())));
+        // Only where it may be meant: beside a command, clap calls every stray argument an unknown command.
+        if arguments.iter().skip(1).any(|argument| argument == DESCRIBE) {
+            let describe =
+                Command::new(DESCRIBE).about("Print what this operator declares, as JSON").hide(true);
+            command = command.subcommand(describe);
+        }
         let mut matches = command.try_get_matches_from_mut(arguments)?;
         let read = |matches: &mut _| {
             Ok(Self {
@@ -167,13 +211,16 @@ impl<F: clap::Args> Arguments<F> {
                 flags: ManagerFlags::from_arg_matches_mut(matches)?,
                 typed: TypedFlags::default(),
                 contents: PlaneContents::default(),
+                describe: false,
             })
         };
         // Before values are taken out.
         let typed = TypedFlags::of(&matches);
+        let describe = matches.subcommand_name() == Some(DESCRIBE);
         let mut arguments: Self =
             read(&mut matches).map_err(|error: clap::Error| error.format(&mut command))?;
         arguments.typed = typed;
+        arguments.describe = describe;
         arguments.flags.namespace.retain(|name| !name.is_empty());
         #[cfg(feature = "plane")]
         arguments.flags.apply.retain(|file| !file.as_os_str().is_empty());
@@ -245,6 +292,9 @@ impl<F> Arguments<F> {
     /// # Panics
     /// Outside a tokio runtime.
     pub async fn builder(&self) -> Result<ManagerBuilder, ArgsError> {
+        if self.describe {
+            return Ok(self.flags.describing_builder());
+        }
         self.flags.builder_with(&self.contents).await
     }
 }

@@ -35,8 +35,8 @@ pub use bowline_runtime::handler::{HandlerContext, Requests};
 pub use bowline_runtime::ownership::OwnerExt;
 pub use bowline_runtime::{
     Action, Change, Client, Cluster, Context, Controller, Error, ErrorPredicates, EventType, IgnoreErrors,
-    Manager, Object, ObjectReconciler, Patch, Reconciler, Recorder, Request, Result, Runnable, Watch,
-    conditions, finalizer, handler, ownership, predicate, source, terminal,
+    Manager, Object, ObjectReconciler, Patch, Permission, Reconciler, Recorder, Request, Result, Runnable,
+    Verb, Watch, conditions, finalizer, handler, ownership, predicate, source, terminal,
 };
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use kube::{CustomResource, CustomResourceExt, Resource, ResourceExt};

@@ -147,7 +147,7 @@ impl ManagerFlags {
     }
 
     /// The namespaces, without those that are empty.
-    fn namespaces(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &String> {
         self.namespace.iter().filter(|name| !name.is_empty())
     }
 

@@ -404,3 +404,28 @@ fn the_help_lists_all_flags_with_their_defaults() {
           --log-format <FORMAT>  Format of log lines: text or json [default: text]
     ");
 }
+
+#[test]
+fn describe_is_a_hidden_command_beside_all_flags() {
+    let described = |arguments: &[&str]| Arguments::<()>::try_from_iter(arguments).map(|args| args.describe);
+    assert!(described(&["operator", "--namespace=a", "describe"]).unwrap());
+    assert!(!described(&["operator", "--leader-election-id", "describe"]).unwrap(), "the value of a flag");
+    let help = Arguments::<()>::try_from_iter(["operator", "describe", "--help"]).unwrap_err();
+    assert_eq!(help.kind(), ErrorKind::DisplayHelp);
+    let all = Arguments::<()>::try_from_iter(["operator", "--help"]).unwrap_err().to_string();
+    assert!(!all.contains("describe") && !all.contains("Commands:"), "{all}");
+}
+
+#[test]
+fn a_lease_of_the_program_is_the_default_of_its_flag() {
+    let lease = |arguments: &[&str]| {
+        Arguments::<()>::try_from_iter_with_lease(arguments, "websites.example.com")
+            .map(|args| args.flags.leader_election_id)
+    };
+    assert_eq!(lease(&["operator", "--leader-elect"]).unwrap().as_deref(), Some("websites.example.com"));
+    assert_eq!(lease(&["operator", "--leader-election-id=b"]).unwrap().as_deref(), Some("b"));
+    assert_eq!(
+        lease(&["operator", "--leader-election-id="]).unwrap().as_deref(),
+        Some("websites.example.com")
+    );
+}
