@@ -12,21 +12,22 @@ mod identity;
 mod install;
 mod operator;
 mod outcome;
+mod permissions;
 mod plane;
 mod report;
 mod run;
 mod seed;
 mod wait;
 
+use std::collections::BTreeSet;
 use std::fmt;
-
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bowline_apiserver::ApiServer;
 use bowline_apiserver::faults::Faults;
 use bowline_clock::{Clock, Scope, Spawner};
-use bowline_runtime::{Client, Cluster, Manager, ReconcileHistory};
+use bowline_runtime::{Client, Cluster, Manager, Permission, ReconcileHistory};
 
 pub use arm::Arm;
 pub use builder::TestEnvBuilder;
@@ -35,6 +36,7 @@ pub use error::{EnvError, FinishError};
 pub use install::InstallError;
 pub use operator::{Assembled, Controllers, FunctionOf, Operator, RunError};
 pub use outcome::Outcome;
+pub use permissions::{MissingPermission, MissingPermissions};
 pub use wait::WaitError;
 
 use operator::OperatorFunction;
@@ -85,6 +87,8 @@ struct Inner {
     faults: Option<Faults>,
     /// Whether CRDs that no test created may be replaced.
     may_replace_definitions: bool,
+    /// Whether a request without a permission is an error of `finish`.
+    verify_permissions: bool,
     runs: RunOptions,
     state: Mutex<State>,
     /// After the managers: its end is the end of all tasks.
@@ -100,6 +104,8 @@ struct State {
     run: Run,
     /// The operators of this run, in the order of their start.
     operators: Vec<OperatorFunction>,
+    /// Permissions of earlier runs.
+    permissions: BTreeSet<Permission>,
 }
 
 impl TestEnv {
@@ -226,6 +232,10 @@ impl TestEnv {
     /// namespace from a shared server, or stops the server if it is the environment's own. A second call does nothing. If a
     /// call is dropped before its end, the next one does the rest.
     ///
+    /// It compares the operator's requests with its permissions: a request [without one](Self::missing_permissions) is an error.
+    /// Declared permissions that were [not used](Self::unused_permissions) are printed to the standard error, which `cargo test`
+    /// shows with `--nocapture`.
+    ///
     /// # Errors
     /// [`FinishError`] with the first failure. The other steps are done all the same, and nothing is tried again.
     pub async fn finish(&self) -> Result<(), FinishError> {
@@ -233,14 +243,21 @@ impl TestEnv {
             // A held request would keep the operator from stopping.
             faults.remove_all();
         }
-        let (operators, ending) = {
+        let (operators, ending, was_finished) = {
             let mut state = self.inner.lock();
-            state.is_finished = true;
+            let was_finished = std::mem::replace(&mut state.is_finished, true);
             // An operator's function may hold this environment.
-            (std::mem::take(&mut state.operators), state.run.close(RunState::Stopped))
+            (std::mem::take(&mut state.operators), state.run.close(RunState::Stopped), was_finished)
         };
         drop(operators);
         let mut outcome = ending.stop().await;
+        if self.inner.verify_permissions && !was_finished {
+            let missing = self.missing_permissions();
+            if !missing.is_empty() {
+                outcome = outcome.and(Err(FinishError::Permissions(missing)));
+            }
+            self.report_unused_permissions();
+        }
         let drained = drain(&self.inner.scope).await;
         outcome = outcome.and(drained);
         let plane = self.inner.lock().plane.take();

@@ -30,8 +30,8 @@ mod real;
 pub use bowline_apiserver::{RequestAttributes, Verb, faults};
 #[cfg(feature = "env")]
 pub use env::{
-    Arm, Assembled, Calls, Controllers, EnvError, FinishError, FunctionOf, InstallError, Operator, Outcome,
-    RunError, TestEnv, TestEnvBuilder, WaitError,
+    Arm, Assembled, Calls, Controllers, EnvError, FinishError, FunctionOf, InstallError, MissingPermission,
+    MissingPermissions, Operator, Outcome, RunError, TestEnv, TestEnvBuilder, WaitError,
 };
 pub use real::{
     Binaries, DetachError, DetachedControlPlane, DetachedError, RealControlPlane, RealControlPlaneBuilder,

@@ -49,10 +49,10 @@ pub struct FooStatus {
 /// When the manager has a controller of this name already, or has stopped.
 pub fn operator(manager: &Manager) -> Result<()> {
     manager.crd::<Foo>();
+    let deployment = Kind::<Deployment>::typed();
     // A resync delivers every Deployment again; one with the same resource version has not changed.
-    let deployments = Watch::new(source::kind::<Deployment>(), handler::owner::<Foo>())
-        .filter(predicate::resource_version_changed());
-    manager.controller::<Foo>().watches(deployments).resync(RESYNC).register(reconcile)?;
+    let changed = |watch: Watch<Deployment>| watch.filter(predicate::resource_version_changed());
+    manager.controller::<Foo>().owns_with(deployment, changed).resync(RESYNC).register(reconcile)?;
     Ok(())
 }
 

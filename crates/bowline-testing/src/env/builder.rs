@@ -1,5 +1,6 @@
 //! Options of a test environment, and the steps of its start.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,7 @@ const TIMEOUT_OUTSIDE: Duration = Duration::from_secs(60);
 const NAMESPACE: &str = "test";
 
 /// Options of a [`TestEnv`].
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[must_use = "a builder does nothing until it starts"]
 pub struct TestEnvBuilder {
     arm: Arm,
@@ -37,6 +39,7 @@ pub struct TestEnvBuilder {
     all_namespaces: bool,
     existing: Existing,
     replace_definitions: bool,
+    verify_permissions: bool,
     cache: Change<CacheOptions>,
     manager: Change<ManagerBuilder>,
 }
@@ -54,6 +57,7 @@ impl Default for TestEnvBuilder {
             all_namespaces: false,
             existing: Existing::default(),
             replace_definitions: false,
+            verify_permissions: true,
             cache: Box::new(|options| options),
             manager: Box::new(|options| options),
         }
@@ -82,6 +86,13 @@ impl TestEnvBuilder {
     /// On [`Arm::Existing`], replaces also CRDs that no test created. Default: an error.
     pub fn replace_definitions(mut self) -> Self {
         self.replace_definitions = true;
+        self
+    }
+
+    /// Whether [`finish`](TestEnv::finish) fails if the operator sent a request [without a
+    /// permission](TestEnv::missing_permissions). Default: yes.
+    pub fn verify_permissions(mut self, verify: bool) -> Self {
+        self.verify_permissions = verify;
         self
     }
 
@@ -174,7 +185,13 @@ impl TestEnvBuilder {
             Arm::Real | Arm::Existing => TIMEOUT_OUTSIDE,
         };
         let client = Client::builder(kube.clone()).clock(clock.clone()).build();
-        let state = State { is_finished: false, plane: Some(plane.keep()), run, operators: Vec::new() };
+        let state = State {
+            is_finished: false,
+            plane: Some(plane.keep()),
+            run,
+            operators: Vec::new(),
+            permissions: BTreeSet::new(),
+        };
         Ok(TestEnv {
             inner: Arc::new(Inner {
                 client: client.namespaced(&namespace).live(),
@@ -184,6 +201,7 @@ impl TestEnvBuilder {
                 arm: self.arm,
                 faults: (self.arm == Arm::Embedded).then_some(faults),
                 may_replace_definitions: self.arm != Arm::Existing || self.replace_definitions,
+                verify_permissions: self.verify_permissions,
                 runs,
                 state: Mutex::new(state),
                 scope,

@@ -7,6 +7,7 @@ use bowline_clock::TaskError;
 use bowline_runtime::transport::TransportError;
 use bowline_runtime::{ControllerError, ManagerError};
 
+use super::MissingPermissions;
 use crate::{StartError, StopError};
 
 /// Why there is no test environment.
@@ -114,6 +115,9 @@ pub enum FinishError {
         /// Their names.
         tasks: Vec<String>,
     },
+    /// The operator sent requests that its permissions do not allow.
+    #[error("the operator sent requests without a permission, which a cluster would refuse:\n{0}")]
+    Permissions(MissingPermissions),
     /// The test's namespace is still there.
     #[error("cannot delete the namespace {name} of a test: {}", said(source))]
     Namespace {

@@ -309,6 +309,7 @@ impl TestEnv {
         let next = self.inner.runs.begin(state.run.number + 1, &self.inner.scope.spawner());
         let next = next.map_err(|error| RunError::Begin(Box::new(error)))?;
         let last = std::mem::replace(&mut state.run, next);
+        state.permissions.extend(last.manager.cluster().permissions());
         let result = operators(&mut state.operators);
         drop(state);
         drop(last);

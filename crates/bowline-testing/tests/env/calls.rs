@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bowline_apiserver::{Hook, HookFuture, RequestInfo, Verdict};
-use bowline_runtime::{Action, Context, Manager, Patch, Result};
+use bowline_runtime::{Action, Context, Manager, Patch, Result, Verb};
 use bowline_testing::{Arm, RequestAttributes, TestEnv};
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -24,7 +24,7 @@ async fn label(ctx: Context, map: Arc<ConfigMap>) -> Result<Action> {
 }
 
 fn operator(manager: &Manager) -> Result<()> {
-    manager.controller::<ConfigMap>().register(label)?;
+    manager.controller::<ConfigMap>().writes::<ConfigMap>([Verb::Patch]).register(label)?;
     Ok(())
 }
 

@@ -21,7 +21,7 @@ async fn label(ctx: Context, map: Arc<ConfigMap>) -> Result<Action> {
 }
 
 fn operator(manager: &Manager) -> Result<()> {
-    manager.controller::<ConfigMap>().register(label)?;
+    manager.controller::<ConfigMap>().writes::<ConfigMap>([bowline_runtime::Verb::Patch]).register(label)?;
     Ok(())
 }
 

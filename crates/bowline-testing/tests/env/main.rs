@@ -11,6 +11,7 @@ mod faults;
 mod finish;
 mod install;
 mod operator;
+mod permissions;
 mod runs;
 mod seed;
 mod wait;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bowline_cache::ObjectKey;
 use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::{
-    Action, Context, Controller, Error, Manager, ManagerBuilder, Result, Runnable, terminal,
+    Action, Context, Controller, Error, Manager, ManagerBuilder, Result, Runnable, Verb, terminal,
 };
 use bowline_testing::{RunError, TestEnv};
 use futures::StreamExt as _;
@@ -125,6 +125,8 @@ fn nothing_of_a_crashed_operator_acts_any_more() {
         let key = ObjectKey::new(env.namespace(), "a");
         let operator = move |manager: &Manager| {
             let (client, clock, key) = (manager.client().clone(), manager.clock().clone(), key.clone());
+            // The test watches with the operator's client.
+            manager.writes::<ConfigMap>([Verb::Patch, Verb::Watch]);
             manager.add(Runnable::new("writer", move |_| async move {
                 for number in 1_u64.. {
                     let patch = serde_json::json!({"data": {"value": number.to_string()}});
