@@ -126,12 +126,12 @@ use bowline_runtime::{Manager, ManagerBuilder};
 use clap::error::ErrorKind;
 use clap::{Args as _, Command, FromArgMatches as _};
 
+#[cfg(feature = "plane")]
+pub use crate::plane::ObjectError;
 pub use assembly::ArgsError;
 use cluster::PlaneContents;
 pub use flags::ManagerFlags;
 use flags::TypedFlags;
-#[cfg(feature = "plane")]
-pub use plane::ObjectError;
 
 /// The hidden command of every operator.
 const DESCRIBE: &str = "describe";

@@ -1,9 +1,15 @@
 //! An API server inside the process, for development: its start, the kubeconfig for `kubectl`, its stop.
 
+pub(crate) mod objects;
+
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
+
+use bowline_clock::Clock;
+
+pub use objects::ObjectError;
 
 use bowline_apiserver::{ApiServer, BuildError, ServeError, ServeOptions, ServerHandle, TemporaryKubeconfig};
 use tokio::net::TcpListener;
@@ -91,6 +97,18 @@ impl Plane {
     #[must_use]
     pub fn kube_client(&self) -> kube::Client {
         kube::Client::new(self.server.clone(), "default")
+    }
+
+    /// Creates the objects of a file, YAML or JSON, in the order of the file. Definitions of custom kinds are installed, and later
+    /// objects may be of these kinds. Objects of namespaced kinds without a namespace go to `default`. Returns their number.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the server refuses an object; the objects before it have been created.
+    pub async fn create_objects(&self, file: &Path) -> Result<usize, ObjectError> {
+        let documents = objects::read(file)?;
+        let count = documents.len();
+        objects::create(&self.kube_client(), &Clock::real(), documents).await?;
+        Ok(count)
     }
 
     /// Removes the kubeconfig and stops the server: ends watches, and waits up to 5 seconds for requests in flight. Returns

@@ -1,7 +1,6 @@
 //! An operator on a plane: from flags to a manager that installs its kinds, creates objects and greets.
 
 mod greeting;
-mod objects;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -10,14 +9,12 @@ use bowline_clock::Clock;
 use bowline_runtime::transport::ConfigSearch;
 use bowline_runtime::{Error, ManagerBuilder, Runnable, Stage};
 
-pub use self::objects::ObjectError;
-
 use self::greeting::Greeting;
-use self::objects::Document;
 use super::assembly::ArgsError;
 use super::cluster::{Located, PlaneContents};
 use super::flags::ManagerFlags;
-use crate::plane::Plane;
+use crate::plane::objects::{self, Document};
+use crate::plane::{ObjectError, Plane};
 
 impl ManagerFlags {
     /// Reads the objects, and then starts a plane. The manager installs its declared kinds there, creates the objects, prints

@@ -1,4 +1,4 @@
-//! The objects of `--apply`: from files to documents, and from documents to the plane.
+//! Objects in files: from files to documents, and from documents to the plane.
 
 use std::io;
 use std::path::Path;
@@ -12,12 +12,12 @@ use kube::discovery::{Scope, pinned_kind};
 use kube::{Api, ResourceExt as _};
 use serde_json::Value;
 
-/// Why the objects of `--apply` are not on the plane.
+/// Why the objects of a file are not on the plane.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
     /// A file cannot be read.
-    #[error("cannot read {file} of --apply")]
+    #[error("cannot read {file}")]
     Read {
         /// Its path.
         file: String,
@@ -54,7 +54,7 @@ pub enum ObjectError {
 
 /// One object to create.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(crate) struct Document {
     /// File and number of the document, for errors.
     place: String,
     kind: GroupVersionKind,
@@ -68,7 +68,7 @@ enum Content {
 }
 
 /// Reads the documents of a file: YAML, or JSON.
-pub(super) fn read(path: &Path) -> Result<Vec<Document>, ObjectError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<Document>, ObjectError> {
     let file = path.display().to_string();
     let text =
         std::fs::read_to_string(path).map_err(|source| ObjectError::Read { file: file.clone(), source })?;
@@ -76,7 +76,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Document>, ObjectError> {
 }
 
 /// Reads the documents of a text. Documents without content are left out; a `List` stands for its items.
-pub(super) fn parse(file: &str, text: &str) -> Result<Vec<Document>, ObjectError> {
+pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Document>, ObjectError> {
     let values = match json(text) {
         Some(values) => values,
         None => yaml(file, text)?,
@@ -224,7 +224,7 @@ impl Document {
 }
 
 /// Creates the objects in this order. Objects of namespaced kinds without a namespace go to `default`.
-pub(super) async fn create(
+pub(crate) async fn create(
     client: &kube::Client,
     clock: &Clock,
     documents: Vec<Document>,

@@ -56,7 +56,7 @@ fn a_mistake_names_file_and_document() {
     let start = "file, document 1: it is not a valid CustomResourceDefinition: ";
     assert!(definition.starts_with(start), "{definition}");
     let missing = read(Path::new("/nowhere/a.yaml")).unwrap_err().to_string();
-    assert_eq!(missing, "cannot read /nowhere/a.yaml of --apply");
+    assert_eq!(missing, "cannot read /nowhere/a.yaml");
 }
 
 #[tokio::test]
