@@ -1,9 +1,17 @@
 //! The arguments of all commands, and their help. Owns no behavior: each command has a file of its own.
 
+mod create;
+mod init;
+mod project;
+
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+pub(crate) use create::{Create, CreateApi, Created};
+pub(crate) use init::Init;
+pub(crate) use project::{Dev, Install, Manifests, Run, Uninstall};
 
 /// The command line tool of Bowline, the operator framework for Rust.
 #[derive(Debug, Parser)]
@@ -14,7 +22,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The definition of the command line, for completion scripts.
+    /// The definition of the command line, for completion scripts and manual pages.
     pub(crate) fn definition() -> clap::Command {
         Self::command()
     }
@@ -22,10 +30,18 @@ impl Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Init(Init),
+    Create(Create),
+    Dev(Dev),
+    Run(Run),
+    Install(Install),
+    Uninstall(Uninstall),
+    Manifests(Manifests),
     Demo(Demo),
     Plane(Plane),
     Version(Version),
     Completion(Completion),
+    Man(Man),
 }
 
 /// Show an operator at work, on an API server inside this process
@@ -128,6 +144,20 @@ Installation:
     bowline completion zsh > ~/.zfunc/_bowline
     Add to ~/.zshrc, before the line that runs compinit:
     fpath=(~/.zfunc $fpath)";
+
+/// Print a manual page
+#[derive(Debug, Args)]
+#[command(after_long_help = PAGES)]
+pub(crate) struct Man {
+    /// The command that the page is about, such as 'create api' [default: the whole tool]
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+}
+
+const PAGES: &str = "\
+Examples:
+  bowline man | man -l -
+  bowline man create api > ~/.local/share/man/man1/bowline-create-api.1";
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,9 @@
 //! The command line tool as its users meet it: the real binary, its output and its exit code.
 
+mod create;
 mod demo;
+mod folder;
+mod init;
 mod plane;
 
 use std::process::{Command, Output, Stdio};
@@ -17,10 +20,18 @@ fn help_names_every_verb() {
     Usage: bowline <COMMAND>
 
     Commands:
+      init        Make a project for an operator, in a new folder
+      create      Add to a project
+      dev         Run the operator on an API server in memory, and again after each change
+      run         Run the operator on the cluster of the current context
+      install     Install the operator's CRDs on the cluster of the current context
+      uninstall   Delete the operator's CRDs from the cluster of the current context
+      manifests   Write the operator's CRDs, roles, deployment, alerts and dashboard as YAML
       demo        Show an operator at work, on an API server inside this process
       plane       Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
       version     Print the version of this tool
       completion  Print a script that completes this tool's arguments in a shell
+      man         Print a manual page
       help        Print this message or the help of the given subcommand(s)
 
     Options:
@@ -41,10 +52,18 @@ fn no_verb_is_answered_with_help_and_exit_code_2() {
     Usage: bowline <COMMAND>
 
     Commands:
+      init        Make a project for an operator, in a new folder
+      create      Add to a project
+      dev         Run the operator on an API server in memory, and again after each change
+      run         Run the operator on the cluster of the current context
+      install     Install the operator's CRDs on the cluster of the current context
+      uninstall   Delete the operator's CRDs from the cluster of the current context
+      manifests   Write the operator's CRDs, roles, deployment, alerts and dashboard as YAML
       demo        Show an operator at work, on an API server inside this process
       plane       Start a Kubernetes API server in memory, until it is stopped by Ctrl-C or SIGTERM
       version     Print the version of this tool
       completion  Print a script that completes this tool's arguments in a shell
+      man         Print a manual page
       help        Print this message or the help of the given subcommand(s)
 
     Options:
@@ -200,10 +219,36 @@ fn the_completion_of_every_shell_names_every_verb() {
         let output = run(&["completion", shell]);
         assert!(output.status.success(), "{shell}: {output:?}");
         let script = text(&output.stdout);
-        for verb in ["demo", "plane", "version", "completion"] {
+        for verb in ["init", "create", "demo", "plane", "version", "completion", "man"] {
             assert!(script.contains(verb), "the script for {shell} does not name {verb}:\n{script}");
         }
     }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    for (command, line) in [
+        (&["man"][..], "bowline \\- The command line tool of Bowline, the operator framework for Rust"),
+        (
+            &["man", "create", "api"],
+            "bowline\\-create\\-api \\- Add a kind and its controller to the project of the current folder",
+        ),
+    ] {
+        let output = run(command);
+        let page = text(&output.stdout);
+        assert!(output.status.success() && page.contains(line), "{page}");
+    }
+}
+
+#[test]
+fn a_manual_page_of_an_unknown_command_is_an_error() {
+    insta::assert_snapshot!(result_of(&["man", "create", "apis"]), @"
+    exit code: 2
+    --- stdout
+    --- stderr
+    error: there is no command `bowline create apis`
+    hint: see `bowline --help`
+    ");
 }
 
 #[test]
@@ -227,7 +272,10 @@ fn a_full_disk_is_an_error_with_exit_code_1() {
 
 /// The exit code and both outputs, in a form that does not change with the version and has no blanks at line ends.
 fn result_of(arguments: &[&str]) -> String {
-    let output = run(arguments);
+    shown(&run(arguments))
+}
+
+fn shown(output: &Output) -> String {
     let code = output.status.code().expect("the tool ends by itself");
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     let text = format!("exit code: {code}\n--- stdout\n{stdout}--- stderr\n{stderr}");
