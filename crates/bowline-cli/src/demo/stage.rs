@@ -1,12 +1,12 @@
 //! The output of the demo: steps, their reconciles and their results.
 
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 use bowline::runtime::{ReconcileRecord, ReconcileStream};
 use bowline_testing::TestEnv;
 
 use super::{DemoError, NAME};
+use crate::screen::Screen;
 
 /// Number of steps.
 const STEPS: usize = 5;
@@ -70,7 +70,5 @@ impl<'a> DemoOutput<'a> {
 }
 
 fn say(text: &str) -> Result<(), DemoError> {
-    let mut output = io::stdout().lock();
-    writeln!(output, "{text}")?;
-    Ok(output.flush()?)
+    Ok(Screen::stdout().line(text)?)
 }

@@ -139,11 +139,7 @@ mod with_the_feature {
         let missing = directory.path().join("missing.yaml");
         for (arguments, status, answer) in [
             (&["--apply", file][..], 1, "bad.yaml, document 2: it has no apiVersion"),
-            (
-                &["--apply", missing.to_str().unwrap()],
-                1,
-                "missing.yaml of --apply: No such file or directory",
-            ),
+            (&["--apply", missing.to_str().unwrap()], 1, "missing.yaml: No such file or directory"),
             (&["--apply", file, "--kubeconfig", file], 2, "use kubectl apply -f FILE"),
             (&["--plane", "--kubeconfig"], 2, "remove one of the two"),
             (&["--metrics-secure"], 2, "--metrics-secure needs a cluster that authenticates tokens"),
