@@ -1,10 +1,10 @@
-//! Limits repeated log lines: the same text is logged when it first occurs, and then once a minute.
+//! Limits repeated log lines: when a problem first occurs, and then once a minute.
 
 use std::time::Duration;
 
 use bowline_clock::Instant;
 
-/// Time until the same text is logged again.
+/// Time until the same problem is logged again.
 const REPEAT: Duration = Duration::from_secs(60);
 
 /// The text that was logged last, and when.
@@ -20,6 +20,11 @@ impl LogThrottle {
             self.0 = Some((text.to_owned(), now));
         }
         !is_known
+    }
+
+    /// Whether to log now, whatever the text is: for texts with numbers that change each time.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        self.is_news("", now)
     }
 
     /// Forgets the last text. Returns whether there was one.

@@ -31,7 +31,8 @@ struct Shared {
 #[derive(Clone)]
 struct Entry {
     check: Check,
-    /// Probes come every few seconds, so that repeated failures are not all logged.
+    /// Probes come every few seconds, and the reason of a check may contain a time or a number that differs each time.
+    /// Repeated failures are therefore logged once a minute, whatever their reasons are.
     log: Arc<Mutex<LogThrottle>>,
     is_counted: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
@@ -195,7 +196,7 @@ impl HealthChecks {
             Ok(Err(panic)) => format!("the check panicked: {}", panic_message(&*panic)).into(),
             Err(_) => format!("the check did not end within {limit:?}").into(),
         };
-        if entry.log().is_news(&reason.text, clock.now()) {
+        if entry.log().is_due(clock.now()) {
             tracing::info!(check = name, %reason, "health check failed");
         }
         Outcome::Failed(reason)
@@ -269,31 +270,50 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_failing_check_is_logged_once_a_minute_and_once_when_it_passes_again() {
+    fn logged<F: Future<Output = ()>>(test: impl FnOnce(Clock) -> F) -> String {
         let log = Log::default();
         let writer = log.clone();
         let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        tracing::subscriber::with_default(lines, || {
-            Simulation::new(1).run(async |clock| {
-                let checks = HealthChecks::new();
-                let connected = Arc::new(AtomicBool::new(false));
-                let state = connected.clone();
-                checks.add("database", move || {
-                    let is_connected = state.load(Ordering::Relaxed);
-                    async move { if is_connected { Ok(()) } else { Err("no connection") } }
-                });
-                for _ in 0..90 {
-                    assert_eq!(checks.failing(&clock).await.len(), 1);
-                    clock.sleep(Duration::from_secs(1)).await;
-                }
-                connected.store(true, Ordering::Relaxed);
-                for _ in 0..3 {
-                    assert!(checks.failing(&clock).await.is_empty());
-                }
+        tracing::subscriber::with_default(lines, || Simulation::new(1).run(test));
+        String::from_utf8(log.0.lock().expect("no test panics").clone()).expect("text is logged")
+    }
+
+    #[test]
+    fn a_failing_check_whose_reason_changes_each_time_is_logged_once_a_minute() {
+        let log = logged(|clock| async move {
+            let checks = HealthChecks::new();
+            let (started, now) = (clock.now(), clock.clone());
+            checks.add("lease", move || {
+                let age = now.now().duration_since(started);
+                async move { Err::<(), _>(format!("not renewed for {age:?}")) }
             });
+            for _ in 0..90 {
+                assert_eq!(checks.failing(&clock).await.len(), 1);
+                clock.sleep(Duration::from_secs(1)).await;
+            }
         });
-        let log = String::from_utf8(log.0.lock().expect("no test panics").clone()).expect("text is logged");
+        assert_eq!(log.matches("health check failed").count(), 2, "{log}");
+    }
+
+    #[test]
+    fn a_failing_check_is_logged_once_a_minute_and_once_when_it_passes_again() {
+        let log = logged(|clock| async move {
+            let checks = HealthChecks::new();
+            let connected = Arc::new(AtomicBool::new(false));
+            let state = connected.clone();
+            checks.add("database", move || {
+                let is_connected = state.load(Ordering::Relaxed);
+                async move { if is_connected { Ok(()) } else { Err("no connection") } }
+            });
+            for _ in 0..90 {
+                assert_eq!(checks.failing(&clock).await.len(), 1);
+                clock.sleep(Duration::from_secs(1)).await;
+            }
+            connected.store(true, Ordering::Relaxed);
+            for _ in 0..3 {
+                assert!(checks.failing(&clock).await.is_empty());
+            }
+        });
         assert_eq!(log.matches("health check failed").count(), 2, "{log}");
         assert_eq!(log.matches("health check passes again").count(), 1, "{log}");
     }
