@@ -138,7 +138,8 @@ impl Scope {
         Drained { left }
     }
 
-    /// Aborts every task of this scope and of those below at its current `await`, and accepts no more: a crash.
+    /// Aborts every task of this scope and of those below at its current `await`, and accepts no more: a crash. The
+    /// [token](Scope::cancellation) is cancelled after that, so that no task that waits for it goes on.
     ///
     /// Returns at once; each task is dropped later on its thread, see [`wait_ended`](Scope::wait_ended).
     pub fn abort(&self) {
@@ -310,18 +311,24 @@ impl Node {
     }
 
     fn close(&self, abort: bool) {
+        // Before the tokens: a task that waits for its token would otherwise be woken, and could act although it is aborted.
+        self.close_all(abort);
+        self.cancellation.cancel();
+    }
+
+    /// Closes this scope and all below it, and aborts their tasks if wanted. The tokens are left alone.
+    fn close_all(&self, abort: bool) {
         let mut tasks = self.lock();
         tasks.closed = true;
         tasks.aborted |= abort;
         let aborts: Vec<_> = tasks.running.values().filter_map(|task| task.abort.clone()).collect();
         let children: Vec<_> = tasks.children.iter().filter_map(Weak::upgrade).collect();
         drop(tasks);
-        self.cancellation.cancel();
         if abort {
             aborts.iter().for_each(AbortHandle::abort);
         }
         for child in children {
-            child.close(abort);
+            child.close_all(abort);
         }
     }
 

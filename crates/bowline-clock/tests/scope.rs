@@ -1,8 +1,10 @@
 //! The guarantees of a scope about its tasks.
 
-use std::future::pending;
-use std::sync::Arc;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake};
 use std::time::Duration;
 
 use bowline_clock::{Clock, Simulation, TaskError};
@@ -175,4 +177,52 @@ async fn an_abort_that_races_with_spawning_leaves_no_task() {
         adding.await.unwrap();
         Clock::real().timeout(SECOND * 60, scope.wait_ended()).await.expect("every task is aborted");
     }
+}
+
+/// A waker that keeps the thread that wakes it until all senders are gone, and collects what they sent.
+struct Collector(Mutex<(mpsc::Receiver<&'static str>, Vec<&'static str>)>);
+
+impl Wake for Collector {
+    fn wake(self: Arc<Self>) {
+        let mut collector = self.0.lock().expect("no collector panics");
+        while let Ok(text) = collector.0.recv_timeout(SECOND * 60) {
+            collector.1.push(text);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_waits_for_its_token_does_not_act_when_it_is_aborted() {
+    let scope = Clock::real().scope("scope");
+    let below = scope.scope("below");
+    let (sender, receiver) = mpsc::channel();
+    for (scope, name) in [(&scope, "scope"), (&below, "below")] {
+        let (token, sender) = (scope.cancellation(), sender.clone());
+        let (waits, waiting) = tokio::sync::oneshot::channel();
+        scope.spawn("task", async move {
+            let mut cancelled = pin!(token.cancelled());
+            let mut waits = Some(waits);
+            poll_fn(|cx| {
+                let poll = cancelled.as_mut().poll(cx);
+                let _ = waits.take().map(|waits| waits.send(()));
+                poll
+            })
+            .await;
+            let _ = sender.send(name);
+        });
+        waiting.await.unwrap();
+    }
+    drop(sender);
+    // It is woken in the middle of the abort, after the tasks that wait for the same token, and gives them time to act.
+    let collector = Arc::new(Collector(Mutex::new((receiver, Vec::new()))));
+    let token = scope.cancellation();
+    let mut cancelled = Box::pin(token.cancelled());
+    let waker = collector.clone().into();
+    assert!(cancelled.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+
+    scope.abort();
+    Clock::real().timeout(SECOND * 60, scope.wait_ended()).await.expect("every task is aborted");
+    assert!(cancelled.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+    let acted = &collector.0.lock().unwrap().1;
+    assert!(acted.is_empty(), "{acted:?}");
 }

@@ -47,12 +47,24 @@ const WAITING: usize = 1024;
 pub struct ReconcileHistory {
     shared: Arc<Shared>,
     /// Run of the operator that the records of this handle belong to.
-    run: u32,
+    run: Arc<OperatorRun>,
+}
+
+/// One run of an operator.
+struct OperatorRun {
+    number: u32,
+    is_recording: AtomicBool,
+}
+
+impl OperatorRun {
+    fn new(number: u32) -> Arc<Self> {
+        Arc::new(Self { number, is_recording: AtomicBool::new(true) })
+    }
 }
 
 impl Default for ReconcileHistory {
     fn default() -> Self {
-        Self { shared: Arc::default(), run: 1 }
+        Self { shared: Arc::default(), run: OperatorRun::new(1) }
     }
 }
 
@@ -162,7 +174,15 @@ impl ReconcileHistory {
     /// [number](ReconcileRecord::run). A test that restarts an operator reads all runs in one place. Default: run 1.
     #[must_use]
     pub fn for_run(&self, run: u32) -> Self {
-        Self { shared: self.shared.clone(), run }
+        Self { shared: self.shared.clone(), run: OperatorRun::new(run) }
+    }
+
+    /// Ignores all reconciles of this run that end from now on: they are neither kept, nor counted as
+    /// [failures](Self::failures), nor delivered to [subscribers](Self::subscribe). The run is that of this handle and its
+    /// clones, not of other calls of [`for_run`](Self::for_run). A test that kills an operator calls this first, because
+    /// reconciles that the kill makes fail are no failures of the operator.
+    pub fn stop_recording(&self) {
+        self.run.is_recording.store(false, Ordering::Release);
     }
 
     /// The last reconciles, in the order of their end.
@@ -201,7 +221,7 @@ impl ReconcileHistory {
         let book = WorkerHistory {
             inner: Arc::new(Pages {
                 controller,
-                run: self.run,
+                run: self.run.clone(),
                 clock,
                 page: Mutex::default(),
                 terms: self.shared.terms.clone(),
@@ -255,7 +275,7 @@ pub(crate) struct WorkerHistory {
 
 struct Pages {
     controller: Arc<str>,
-    run: u32,
+    run: Arc<OperatorRun>,
     clock: Clock,
     page: Mutex<Page>,
     terms: Arc<Terms>,
@@ -288,6 +308,10 @@ impl WorkerHistory {
 
     /// Ends a reconcile.
     pub(crate) fn close(&self, record: Record) {
+        if !self.inner.run.is_recording.load(Ordering::Acquire) {
+            self.abandon();
+            return;
+        }
         if self.inner.terms.has_subscribers.load(Ordering::Acquire) {
             self.inner.publish(&record);
         }
@@ -383,7 +407,7 @@ impl Pages {
             triggers: record.triggers.clone(),
             attempt: record.attempt,
             id: record.id,
-            run: self.run,
+            run: self.run.number,
             started: wall - now.duration_since(record.started),
             took: record.finished.duration_since(record.started),
             outcome: record.outcome.clone(),
@@ -531,6 +555,24 @@ mod tests {
             assert_eq!(history.failures().last[0].run, 2);
             assert_eq!(stream.next().await.map(|record| record.run), Some(1));
             assert_eq!(stream.next().await.map(|record| record.run), Some(2));
+        });
+    }
+
+    #[test]
+    fn a_run_that_is_not_recorded_any_more_leaves_the_records_of_other_runs_alone() {
+        Simulation::new(1).run(|clock| async move {
+            let history = ReconcileHistory::default();
+            let second = history.for_run(2);
+            let books = [history.book("c".into(), clock.clone()), second.clone().book("c".into(), clock)];
+            for book in &books {
+                close(book, 1);
+            }
+            second.stop_recording();
+            for book in &books {
+                close_as(book, 1, &ReconcileOutcome::TimedOut);
+            }
+            assert_eq!(history.runs().iter().map(|record| record.run).collect::<Vec<_>>(), [1, 1, 2]);
+            assert_eq!(history.failures().total, 1);
         });
     }
 

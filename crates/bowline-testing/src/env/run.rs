@@ -44,6 +44,7 @@ pub(super) struct Run {
     ending: Option<Ending>,
     /// Cancelled when nothing more is sent for this run.
     cut: CancellationToken,
+    history: ReconcileHistory,
     scope: Arc<Scope>,
 }
 
@@ -64,6 +65,7 @@ pub(super) struct Ending {
     /// Locked by the caller that stops the run. If that caller is dropped, the next one continues.
     shutdown: Arc<Mutex<Shutdown>>,
     cut: CancellationToken,
+    history: ReconcileHistory,
     /// Cancelled when the run has ended.
     ended: CancellationToken,
     scope: Arc<Scope>,
@@ -89,8 +91,9 @@ impl RunOptions {
             cache = cache.namespaces([(self.namespace.as_str(), SelectionSettings::new())]);
         }
         let cache = (self.cache)(cache);
+        let history = self.history.for_run(number);
         let manager = Manager::builder(&scope.spawner(), kube)
-            .history(self.history.for_run(number))
+            .history(history.clone())
             .cluster(|cluster| cluster.cache(cache));
         Ok(Run {
             number,
@@ -100,6 +103,7 @@ impl RunOptions {
             task: None,
             ending: None,
             cut,
+            history,
             scope: Arc::new(scope),
         })
     }
@@ -133,6 +137,7 @@ impl Run {
                 first_error: None,
             })),
             cut: self.cut.clone(),
+            history: self.history.clone(),
             ended: CancellationToken::new(),
             scope: self.scope.clone(),
         });
@@ -169,7 +174,9 @@ impl Ending {
         if self.is_over() {
             return Ok(());
         }
-        // In this order: a reconcile whose request fails would be recorded as a failure.
+        // In this order: a reconcile that another thread is polling right now sees its requests fail, which is no failure of
+        // the operator.
+        self.history.stop_recording();
         self.scope.abort();
         self.cut.cancel();
         let drained = drain(&self.scope).await;

@@ -1,8 +1,7 @@
 //! Stops, crashes and restarts of an operator.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bowline_cache::ObjectKey;
@@ -16,6 +15,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt as _;
 use kube::api::WatchParams;
+use tokio::runtime::Handle;
 
 use crate::website::{change_map, create_map, maps, value};
 
@@ -157,6 +157,45 @@ fn nothing_of_a_crashed_operator_acts_any_more() {
         // A run that was killed did not end with an error.
         env.finish().await.unwrap();
     });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reconcile_that_a_crash_interrupts_in_the_middle_of_a_poll_is_no_failure() {
+    let env = TestEnv::embedded().await.unwrap();
+    create_map(&env, "web", "1").await;
+    let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = mpsc::channel();
+    let released = Arc::new(Mutex::new(released));
+    env.start(move |manager: &Manager| {
+        let (begin, released) = (begin.clone(), released.clone());
+        manager.controller::<ConfigMap>().register(move |ctx: Context, map: Arc<ConfigMap>| {
+            let (begin, released) = (begin.clone(), released.clone());
+            async move {
+                if map.name_any() == "web" {
+                    // All of this is one poll.
+                    begin.send(()).expect("the test waits");
+                    released.lock().expect("no reconcile panics").recv().expect("it is released");
+                    let key = ObjectKey::new(&map.namespace().unwrap_or_default(), "web");
+                    let client = ctx.client().live();
+                    let get = client.get::<ConfigMap>(&key);
+                    tokio::task::block_in_place(|| Handle::current().block_on(get))?;
+                }
+                Ok::<_, Error>(Action::done())
+            }
+        })
+    })
+    .await
+    .unwrap();
+    begun.recv().await.expect("the reconcile begins");
+
+    let mut crash = Box::pin(env.crash());
+    // From here on, the requests of the run fail, and the end of the reconcile is awaited.
+    assert!(futures::poll!(&mut crash).is_pending());
+    release.send(()).unwrap();
+    crash.await.unwrap();
+    assert_eq!(runs_of(&env, "web"), [] as [u32; 0]);
+    env.assert_no_failures();
+    env.finish().await.unwrap();
 }
 
 #[tokio::test]
