@@ -17,10 +17,10 @@ use crate::{Request, Triggers};
 /// Maximum number of records.
 const KEPT: usize = 256;
 
-/// Number of ended workers whose records are kept.
-const ABANDONED: usize = 16;
+/// Maximum number of records of all ended workers together: more are never returned.
+const ENDED: usize = KEPT;
 
-/// Maximum number of records of all workers together; with many workers, [`LEAST`] of each.
+/// Maximum number of records of all running workers together; with many workers, [`LEAST`] of each.
 const ALL: usize = 1024;
 
 /// Minimum number of records that are kept per worker.
@@ -38,8 +38,8 @@ const WAITING: usize = 1024;
 /// The last 256 reconciles of all controllers of a cluster; fewer when workers had very different amounts of work. A
 /// clone is the same history.
 ///
-/// Memory is bounded: all workers together keep 1024 records, or 8 each if there are more than 128 workers. An error
-/// keeps one kilobyte. [Failures](Self::failures) are counted, and the last 64 are kept separately, so that successful
+/// Memory is bounded: all running workers together keep 1024 records, or 8 each if there are more than 128 workers, and
+/// all ended workers together keep 256. An error keeps one kilobyte. [Failures](Self::failures) are counted, and the last 64 are kept separately, so that successful
 /// reconciles never hide them.
 ///
 /// Recording costs a worker one uncontended lock: only readers of the history take it too.
@@ -75,15 +75,22 @@ impl Default for Shared {
             has_subscribers: AtomicBool::new(false),
             failures: Mutex::default(),
         };
-        Self { books: Mutex::default(), terms: Arc::new(terms), subscribers: OnceLock::new() }
+        Self { workers: Mutex::default(), terms: Arc::new(terms), subscribers: OnceLock::new() }
     }
 }
 
 struct Shared {
-    books: Mutex<Vec<WorkerHistory>>,
+    workers: Mutex<Workers>,
     terms: Arc<Terms>,
     /// Created at the first subscription.
     subscribers: OnceLock<broadcast::Sender<ReconcileRecord>>,
+}
+
+#[derive(Default)]
+struct Workers {
+    books: Vec<WorkerHistory>,
+    /// The last records of ended workers, in the order of their end.
+    ended: VecDeque<(Instant, ReconcileRecord)>,
 }
 
 /// The state that workers need. Separate, so that they need not check whether the history still exists.
@@ -188,8 +195,10 @@ impl ReconcileHistory {
     /// The last reconciles, in the order of their end.
     #[must_use]
     pub fn runs(&self) -> Vec<ReconcileRecord> {
-        let books = lock(&self.shared.books).clone();
-        let mut runs: Vec<(Instant, ReconcileRecord)> = Vec::new();
+        let (books, mut runs) = {
+            let workers = lock(&self.shared.workers);
+            (workers.books.clone(), workers.ended.iter().cloned().collect::<Vec<_>>())
+        };
         for book in books {
             let now = book.inner.now();
             let page = lock(&book.inner.page);
@@ -228,23 +237,28 @@ impl ReconcileHistory {
                 journal: Arc::downgrade(&self.shared),
             }),
         };
-        let mut books = lock(&self.shared.books);
-        // The records of old workers are dropped.
-        let gone = books.iter().filter(|book| book.is_abandoned()).count();
-        let mut left = gone.saturating_sub(ABANDONED);
-        books.retain(|book| {
-            let goes = left > 0 && book.is_abandoned();
-            left -= usize::from(goes);
-            !goes
-        });
-        books.push(book.clone());
-        let ration = (ALL / books.len()).clamp(LEAST, KEPT);
+        let mut workers = lock(&self.shared.workers);
+        workers.collect_ended();
+        workers.books.push(book.clone());
+        let ration = (ALL / workers.books.len()).clamp(LEAST, KEPT);
         self.shared.terms.ration.store(ration, Ordering::Relaxed);
-        for gone in books.iter().filter(|book| book.is_abandoned()) {
-            lock(&gone.inner.page).trim(ration);
-        }
-        drop(books);
+        drop(workers);
         book
+    }
+}
+
+impl Workers {
+    /// Moves the records of ended workers to one list, and drops the oldest of that list.
+    fn collect_ended(&mut self) {
+        let ended = self.books.extract_if(.., |book| book.is_abandoned());
+        for book in ended {
+            let now = book.inner.now();
+            let records = std::mem::take(&mut lock(&book.inner.page).records);
+            self.ended.extend(records.iter().map(|record| (record.finished, book.inner.run(record, now))));
+        }
+        self.ended.make_contiguous().sort_by_key(|(finished, _)| *finished);
+        let old = self.ended.len().saturating_sub(ENDED);
+        self.ended.drain(..old);
     }
 }
 
@@ -528,9 +542,7 @@ mod tests {
             close(&book, 10_000);
             assert!(journal.runs().iter().all(|run| run.outcome == ReconcileOutcome::Done));
             drop(book);
-            for _ in 0..=ABANDONED {
-                journal.book("other".into(), clock.clone());
-            }
+            close(&journal.book("other".into(), clock.clone()), 10_000);
             let FailedRuns { total, last } = journal.failures();
             assert_eq!((total, last.len()), (1, 1));
             assert_eq!((&*last[0].controller, &last[0].outcome), ("c", &ReconcileOutcome::TimedOut));
@@ -555,6 +567,28 @@ mod tests {
             assert_eq!(history.failures().last[0].run, 2);
             assert_eq!(stream.next().await.map(|record| record.run), Some(1));
             assert_eq!(stream.next().await.map(|record| record.run), Some(2));
+        });
+    }
+
+    #[test]
+    fn records_of_fifty_restarts_of_two_controllers_are_kept() {
+        Simulation::new(1).run(|clock| async move {
+            let history = ReconcileHistory::default();
+            for run in 1..=50 {
+                let run = history.for_run(run);
+                for name in ["one", "two"] {
+                    close(&run.book(name.into(), clock.clone()), 2);
+                    clock.sleep(Duration::from_secs(1)).await;
+                }
+            }
+            let kept: Vec<_> =
+                history.runs().iter().map(|record| (record.run, record.controller.to_string())).collect();
+            let made =
+                (1..=50).flat_map(|run| ["one", "one", "two", "two"].map(|name| (run, name.to_owned())));
+            assert_eq!(kept, made.collect::<Vec<_>>());
+            // The time of a record does not depend on when its worker ended.
+            let first = history.runs()[0].started;
+            assert_eq!(clock.system_time().duration_since(first).unwrap(), Duration::from_secs(100));
         });
     }
 
@@ -591,7 +625,9 @@ mod tests {
             let journal = ReconcileHistory::default();
             let book = || journal.book("c".into(), clock.clone());
             let kept = || -> usize {
-                lock(&journal.shared.books).iter().map(|book| lock(&book.inner.page).records.len()).sum()
+                let workers = lock(&journal.shared.workers);
+                let running = workers.books.iter().map(|book| lock(&book.inner.page).records.len());
+                running.sum::<usize>() + workers.ended.len()
             };
             let first = book();
             close(&first, 1000);
@@ -602,7 +638,7 @@ mod tests {
             // Workers that ended leave no more than others.
             drop((first, books));
             let _last = book();
-            assert!(kept() <= ABANDONED * (ALL / 17), "{}", kept());
+            assert_eq!((kept(), journal.runs().len()), (ENDED, KEPT));
         });
     }
 }

@@ -176,7 +176,8 @@ impl TestEnv {
     }
 
     /// The reconciles of all runs, on all clusters of their managers. [Records](bowline_runtime::ReconcileRecord::run) have the
-    /// number of their run, from 1.
+    /// number of their run, from 1. The history keeps the last 256 reconciles of all runs together, and separately the last 64
+    /// [failures](ReconcileHistory::failures); to see more, [subscribe](ReconcileHistory::subscribe) before the first run.
     #[must_use]
     pub fn history(&self) -> &ReconcileHistory {
         &self.inner.runs.history
