@@ -28,7 +28,7 @@ pub enum UpdateStatusError {
         #[source]
         source: BoxError,
     },
-    /// The status cannot be written as JSON, or the object has no resource version although a list changes.
+    /// The status cannot be written as JSON, or the object has no resource version although it has no status or a list changes.
     #[error(transparent)]
     Patch(#[from] PatchError),
     /// The API server refused the write, or could not be reached. It is a conflict if five attempts met one, and "not found"
@@ -58,8 +58,11 @@ impl Client {
     ///   requests, and is not an error.
     /// - A merge patch replaces lists as a whole, so a patch that changes or removes a list (conditions are one), or removes a
     ///   map, carries the resource version in later attempts too: up to five attempts in all, with pauses of about 20, 30 and
-    ///   40 ms before the third and later ones. Other patches carry no version after the first conflict, so that a frequent
-    ///   writer cannot hold them up.
+    ///   40 ms before the third and later ones. The same holds for the first status of an object. Other patches carry no
+    ///   version after the first conflict, so that a frequent writer cannot hold them up.
+    /// - A value that the closure computes from the old one, such as `status.count += 1`, can therefore be lost: if a conflict
+    ///   occurs, and another client changes the same field between the read and the next patch, that change is overwritten.
+    ///   Compute it from the object instead, or write such a field from one place only.
     /// - The closure must compute the same change each time, and keep list items that belong to others:
     ///   [`set_condition`](crate::conditions::ConditionsExt::set_condition) does. Fields of list items that `K` does not know
     ///   are lost.
@@ -206,7 +209,8 @@ where
     if let Some(uid) = &meta.uid {
         metadata.insert("uid".to_owned(), uid.as_str().into());
     }
-    let needs_version = replaces_collection(&before, &changes);
+    // The first status contains every field of the default, and would replace one that another client stored meanwhile.
+    let needs_version = object.status().is_none() || replaces_collection(&before, &changes);
     match &meta.resource_version {
         Some(version) if needs_version || is_first => {
             metadata.insert("resourceVersion".to_owned(), version.as_str().into());

@@ -48,6 +48,17 @@ struct MatchStatus {
     conditions: Vec<Condition>,
 }
 
+/// A kind whose status has required fields and no list.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
+#[kube(group = "demo.example.com", version = "v1", kind = "Round", namespaced, status = "RoundStatus")]
+struct RoundSpec {}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+struct RoundStatus {
+    points: i32,
+    phase: String,
+}
+
 fn any_conditions(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let item = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     schemars::json_schema!({"type": "array", "items": item})
@@ -355,6 +366,49 @@ fn an_absent_status_gets_the_fields_of_the_default_once() {
         let written = written.expect("the first status is written");
         assert_eq!(written.status.as_ref().map(|status| status.players), Some(0));
         assert!(world.client().update_status(&written, |status| status.players = 0).await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn the_first_status_does_not_replace_one_that_another_client_writes_meanwhile() {
+    World::run(|world| async move {
+        install(&world, &Round::crd()).await;
+        let mut object = Round::new("one", RoundSpec {});
+        object.metadata.namespace = Some("default".to_owned());
+        let object = world.client().create(&object).await.unwrap();
+        world.writes();
+        let runs = AtomicU32::new(0);
+        let update = world.client().update_status(&object, |status| {
+            status.phase = "Running".to_owned();
+            let is_first = runs.fetch_add(1, Ordering::Relaxed) == 0;
+            let rounds = Api::<Round>::namespaced(world.kube.clone(), "default");
+            world.before_next_write(move || async move {
+                let label = Patch::Merge(json!({"metadata": {"labels": {"theirs": "yes"}}}));
+                let first = Patch::Merge(json!({"status": {"points": 7, "phase": ""}}));
+                let params = PatchParams::default();
+                if is_first {
+                    rounds.patch("one", &params, &label).await.expect("patched");
+                } else {
+                    rounds.patch_status("one", &params, &first).await.expect("patched");
+                }
+            });
+        });
+        let status = update.await.unwrap().expect("written").status.expect("it has one");
+        assert_eq!((status.points, &*status.phase), (7, "Running"));
+        assert_eq!(world.writes().len(), 3, "two conflicts");
+    });
+}
+
+#[test]
+fn the_first_status_of_an_object_that_was_not_read_is_an_error() {
+    World::run(|world| async move {
+        install(&world, &Round::crd()).await;
+        let mut object = Round::new("one", RoundSpec {});
+        object.metadata.namespace = Some("default".to_owned());
+        world.client().create(&object).await.unwrap();
+        let update = world.client().update_status(&object, |status| status.points = 1);
+        let error = update.await.expect_err("its status is unknown");
+        assert!(error.to_string().contains("needs `metadata.resourceVersion`"), "{error}");
     });
 }
 
