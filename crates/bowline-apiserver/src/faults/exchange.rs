@@ -177,9 +177,26 @@ impl Exchange {
         let mut waits = Vec::new();
         let subject = Subject { info: &self.info, kind: &self.kind, event: None };
         for rule in self.faults.rules() {
-            if !rule.selects(stage, subject) || !self.is_eligible(&rule, query) || !rule.fire(&self.faults) {
+            if !rule.selects(stage, subject) || !self.is_eligible(&rule, query) {
                 continue;
             }
+            // Until the function has decided, nobody knows whether the rule is applied. Another request waits here, because
+            // it would otherwise pass a rule with `times` that lets this request pass in the end.
+            let mut decide = match &rule.effect {
+                Effect::Decide(decide) => {
+                    Some(decide.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+                }
+                _ => None,
+            };
+            if !rule.fire(&self.faults) {
+                continue;
+            }
+            let verdict = decide.as_mut().map(|decide| decide(&self.info));
+            if verdict == Some(Verdict::Proceed) {
+                rule.passed();
+                continue;
+            }
+            drop(decide);
             let end = match &rule.effect {
                 Effect::Delay(delay) => {
                     waits.push(Wait::Delay(*delay));
@@ -193,17 +210,7 @@ impl Exchange {
                     waits.push(Wait::Run(run.clone()));
                     Ok(())
                 }
-                Effect::Decide(decide) => {
-                    let verdict = {
-                        let mut decide = decide.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                        decide(&self.info)
-                    };
-                    if verdict == Verdict::Proceed {
-                        rule.passed();
-                        continue;
-                    }
-                    obey(verdict)
-                }
+                Effect::Decide(_) => verdict.map_or(Ok(()), obey),
                 Effect::StaleAt(revision) => {
                     query.faults.stale_at = Some(*revision);
                     Ok(())

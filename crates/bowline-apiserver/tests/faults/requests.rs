@@ -217,6 +217,42 @@ fn a_function_may_decide_and_what_it_lets_pass_does_not_count_as_applied() {
     });
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_passes_a_rule_with_times_while_its_function_decides_about_another() {
+    let (clock, faults) = (Clock::real(), Faults::new());
+    let server = ApiServer::builder().clock(clock.clone()).faults(&faults).build().expect("it can be built");
+    let maps = Api::<ConfigMap>::default_namespaced(Client::new(server, "default"));
+    let (asked, mut is_asked) = tokio::sync::mpsc::unbounded_channel();
+    let (arrived, mut has_arrived) = tokio::sync::mpsc::unbounded_channel();
+    let (release, released) = std::sync::mpsc::channel();
+    let mut names = Vec::new();
+    let creates = faults.on(Verb::Create).filter(move |call| {
+        // The function of the rule runs right after this.
+        arrived.send(call.name.clone()).is_ok()
+    });
+    let rule = creates.times(1).decide(move |call| {
+        names.push(call.name.clone());
+        if names.len() > 1 {
+            return Verdict::Disconnect;
+        }
+        asked.send(()).expect("the test waits");
+        released.recv().expect("it is released");
+        Verdict::Proceed
+    });
+    let scope = clock.scope("clients");
+    let create = |name: &'static str| {
+        let maps = maps.clone();
+        scope.spawn(name, async move { code(maps.create(&PostParams::default(), &map(name)).await) })
+    };
+    let first = create("a");
+    is_asked.recv().await.expect("the function is called");
+    let second = create("b");
+    while has_arrived.recv().await.expect("the second arrives").as_deref() != Some("b") {}
+    release.send(()).expect("the function waits");
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (Some(200), None));
+    assert_eq!((rule.matched(), rule.applied()), (2, 1));
+}
+
 #[test]
 fn a_continue_token_expires_with_a_token_to_go_on_and_other_lists_do_not() {
     World::run(1, async |world| {
