@@ -78,7 +78,7 @@ impl DefinitionInstaller {
         }
     }
 
-    /// Time limit until the server serves the kind. Default: 30 seconds.
+    /// Time limit for the whole installation, until the server serves the kind. Default: 30 seconds.
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = limit;
         self
@@ -97,34 +97,45 @@ impl DefinitionInstaller {
         self
     }
 
-    /// Installs a definition, and waits until all its served versions can be listed.
+    /// Installs a definition, and waits until all its served versions can be listed. A definition of this name that is being
+    /// deleted is not replaced: the new one is created when the old one is gone.
     ///
     /// # Errors
     /// When the server refuses the definition, does not serve the kind in time, or has a foreign definition that is
     /// [kept](Self::keep_foreign).
     pub async fn install(&self, definition: &CustomResourceDefinition) -> Result<(), DefinitionError> {
         let name = definition.name_any();
-        match self.put(definition).await {
-            Ok(true) => {}
-            Ok(false) => return Err(DefinitionError::Foreign { name }),
-            Err(error) => return Err(DefinitionError::Refused { name, error: Box::new(error) }),
-        }
         let mut problem = "the server did not answer".to_owned();
         let served = async {
-            while let Err(error) = self.check_served(&name).await {
-                problem = error;
-                self.clock.sleep(POLL).await;
+            loop {
+                match self.put(definition, &mut problem).await {
+                    Ok(true) => {}
+                    Ok(false) => return Err(DefinitionError::Foreign { name: name.clone() }),
+                    Err(error) => {
+                        return Err(DefinitionError::Refused { name: name.clone(), error: Box::new(error) });
+                    }
+                }
+                loop {
+                    match self.check_served(&name).await {
+                        Ok(()) => return Ok(()),
+                        // Another process deletes it: it is created again after that.
+                        Err(Unserved::Deleted) => break,
+                        Err(Unserved::NotYet(reason)) => problem = reason,
+                    }
+                    self.clock.sleep(POLL).await;
+                }
             }
         };
         match self.clock.timeout(self.timeout, served).await {
-            Ok(()) => Ok(()),
+            Ok(outcome) => outcome,
             Err(_) => Err(DefinitionError::NotServed { name, limit: self.timeout, problem }),
         }
     }
 
-    /// Whether the server has this definition now. If not, it has a foreign one.
-    async fn put(&self, definition: &CustomResourceDefinition) -> kube::Result<bool> {
+    /// Whether the server has this definition now. If not, it has a foreign one. `problem` is why it has neither yet.
+    async fn put(&self, definition: &CustomResourceDefinition, problem: &mut String) -> kube::Result<bool> {
         let definitions = Api::<CustomResourceDefinition>::all(self.kube.clone());
+        let name = definition.name_any();
         let mut created = definition.clone();
         if let Some((annotation, value)) = &self.owner {
             created.annotations_mut().insert(annotation.clone(), value.clone());
@@ -135,17 +146,27 @@ impl DefinitionInstaller {
                 Err(kube::Error::Api(status)) if status.is_already_exists() => {}
                 Err(error) => return Err(error),
             }
-            // It may be deleted between the two requests, or be changed by another process.
-            let Some(current) = definitions.get_opt(&definition.name_any()).await? else { continue };
-            let may_replace = !self.keep_foreign || self.owns(current.annotations());
-            let wanted = CustomResourceDefinition { spec: definition.spec.clone(), ..current.clone() };
-            // A server keeps the revision of an object that does not change.
-            let params = PostParams { dry_run: !may_replace, ..PostParams::default() };
-            match definitions.replace(&definition.name_any(), &params, &wanted).await {
-                Ok(replaced) => return Ok(may_replace || replaced.spec == current.spec),
-                Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {}
-                Err(error) => return Err(error),
+            let mut current = definitions.get_opt(&name).await?;
+            while current.as_ref().is_some_and(is_being_deleted) {
+                "the one that exists is being deleted".clone_into(problem);
+                self.clock.sleep(POLL).await;
+                current = definitions.get_opt(&name).await?;
             }
+            if let Some(current) = current {
+                let may_replace = !self.keep_foreign || self.owns(current.annotations());
+                let wanted = CustomResourceDefinition { spec: definition.spec.clone(), ..current.clone() };
+                // A server keeps the revision of an object that does not change.
+                let params = PostParams { dry_run: !may_replace, ..PostParams::default() };
+                match definitions.replace(&name, &params, &wanted).await {
+                    Ok(replaced) => return Ok(may_replace || replaced.spec == current.spec),
+                    Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
+                        problem.clone_from(&status.message);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            // It was deleted between the two requests, or is being changed by another process.
+            self.clock.sleep(POLL).await;
         }
     }
 
@@ -154,16 +175,22 @@ impl DefinitionInstaller {
     }
 
     /// Whether the kind can be listed: a server reports `Established` a moment before that.
-    async fn check_served(&self, name: &str) -> Result<(), String> {
+    async fn check_served(&self, name: &str) -> Result<(), Unserved> {
+        let not_yet = |error: kube::Error| Unserved::NotYet(server_message(&error));
         let definitions = Api::<CustomResourceDefinition>::all(self.kube.clone());
-        let definition = definitions.get(name).await.map_err(|error| server_message(&error))?;
+        let definition = definitions.get_opt(name).await.map_err(not_yet)?;
+        // One that is being deleted may be established until its end.
+        let Some(definition) = definition.filter(|definition| !is_being_deleted(definition)) else {
+            return Err(Unserved::Deleted);
+        };
         let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
         let conditions: Vec<_> = conditions.collect();
         if !conditions.iter().any(|is| is.type_ == "Established" && is.status == "True") {
             let states = conditions.iter().map(|is| {
                 format!("{} is {}: {}", is.type_, is.status, is.message.as_deref().unwrap_or_default())
             });
-            return Err(format!("it is not established ({})", states.collect::<Vec<_>>().join("; ")));
+            let states = states.collect::<Vec<_>>().join("; ");
+            return Err(Unserved::NotYet(format!("it is not established ({states})")));
         }
         let spec = &definition.spec;
         for version in spec.versions.iter().filter(|version| version.served) {
@@ -176,7 +203,7 @@ impl DefinitionInstaller {
             };
             let objects = Api::<DynamicObject>::all_with(self.kube.clone(), &resource);
             let one = ListParams::default().limit(1);
-            objects.list_metadata(&one).await.map_err(|error| server_message(&error))?;
+            objects.list_metadata(&one).await.map_err(not_yet)?;
         }
         Ok(())
     }
@@ -186,6 +213,18 @@ impl fmt::Debug for DefinitionInstaller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DefinitionInstaller").field("timeout", &self.timeout).finish_non_exhaustive()
     }
+}
+
+/// Why a kind is not served.
+enum Unserved {
+    /// Its definition does not exist, or is being deleted.
+    Deleted,
+    /// Any other reason.
+    NotYet(String),
+}
+
+fn is_being_deleted(definition: &CustomResourceDefinition) -> bool {
+    definition.metadata.deletion_timestamp.is_some()
 }
 
 /// The message of a server's error, or the error itself if it has another cause.

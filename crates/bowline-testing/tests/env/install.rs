@@ -1,11 +1,12 @@
 //! Custom kinds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bowline_runtime::{Action, Context, DefinitionError, Error, Manager};
-use bowline_testing::{InstallError, TestEnv};
+use bowline_testing::{InstallError, TestEnv, Verb};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, CustomResourceExt as _, ResourceExt as _};
 
 use crate::website::{LongWebsite, LongWebsiteSpec, Website, WebsiteSpec};
@@ -128,6 +129,52 @@ fn what_the_server_does_not_take_or_serve_is_said() {
         };
         assert_eq!(name, "wadgets.demo.example.com");
         assert!(problem.starts_with("it is not established (NamesAccepted is False: "), "{problem}");
+    });
+}
+
+#[test]
+fn a_definition_that_is_being_deleted_is_created_again_after_its_end() {
+    TestEnv::builder().test(async |env| {
+        env.install::<Website>().await.unwrap();
+        let definitions = Api::<CustomResourceDefinition>::all(env.kube_client().clone());
+        let first = definitions.get(Website::crd_name()).await.unwrap();
+        // The definition stays until this object is gone.
+        let websites = Api::<Website>::default_namespaced(env.kube_client().clone());
+        let mut website = Website::new("blog", WebsiteSpec { host: "example.com".to_owned() });
+        website.finalizers_mut().push("demo.example.com/wait".to_owned());
+        websites.create(&PostParams::default(), &website).await.unwrap();
+        definitions.delete(Website::crd_name(), &DeleteParams::default()).await.unwrap();
+
+        let short = env.within(Duration::from_millis(500));
+        let Err(late) = short.install::<Website>().await else { panic!("it is being deleted") };
+        let InstallError::Definition(DefinitionError::NotServed { problem, .. }) = &late else {
+            panic!("{late}")
+        };
+        assert_eq!(problem, "the one that exists is being deleted");
+
+        let release = async {
+            env.clock().sleep(Duration::from_secs(1)).await;
+            let none = Patch::Merge(serde_json::json!({"metadata": {"finalizers": null}}));
+            websites.patch("blog", &PatchParams::default(), &none).await.unwrap();
+        };
+        let (installed, ()) = tokio::join!(env.install::<Website>(), release);
+        installed.unwrap();
+        let second = definitions.get(Website::crd_name()).await.unwrap();
+        assert_ne!(second.uid(), first.uid());
+        assert_eq!(second.metadata.deletion_timestamp, None);
+        websites.create(&PostParams::default(), &website).await.unwrap();
+    });
+}
+
+#[test]
+fn an_installation_that_always_conflicts_ends_at_its_limit() {
+    TestEnv::builder().test(async |env| {
+        env.install::<Website>().await.unwrap();
+        env.faults().unwrap().on(Verb::Update).resource("customresourcedefinitions").conflict();
+        let start = env.clock().now();
+        let Err(error) = env.install::<LongWebsite>().await else { panic!("it is installed") };
+        assert_eq!(env.clock().now().duration_since(start), Duration::from_secs(10));
+        assert!(error.to_string().contains("is not served after 10s: "), "{error}");
     });
 }
 
