@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bowline_runtime::{Cluster, Controller, ControllerError, Error, Manager, ManagerError};
+use bowline_runtime::{BoxError, Cluster, Controller, ControllerError, Error, Manager, ManagerError};
 
 use super::run::RunState;
 use super::{EnvError, FinishError, InstallError, TestEnv};
@@ -104,8 +104,13 @@ impl Controllers for Vec<Controller> {
 #[non_exhaustive]
 pub enum RunError {
     /// Its function failed.
-    #[error("cannot build the operator: {0}")]
-    Build(String),
+    #[error("cannot build the operator: {message}")]
+    Build {
+        /// Text of its error and the sources.
+        message: String,
+        /// Its error.
+        source: BoxError,
+    },
     /// A declared CRD is not served.
     #[error(transparent)]
     Install(#[from] InstallError),
@@ -325,7 +330,9 @@ impl TestEnv {
         let manager = self.manager();
         let (mut is_managed, mut controllers) = (false, None);
         for operator in operators {
-            match operator(&manager).map_err(|error| RunError::Build(error.to_string()))? {
+            let assembled = operator(&manager)
+                .map_err(|error| RunError::Build { message: error.to_string(), source: error.into() })?;
+            match assembled {
                 Assembled::Managed => is_managed = true,
                 Assembled::Controllers(more) => controllers.get_or_insert_with(Vec::new).extend(more),
             }

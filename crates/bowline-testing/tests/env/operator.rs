@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::{
-    Action, BuildError, Cluster, ClusterBuilder, Context, Controller, Error, Manager, ManagerBuilder,
-    ManagerError, Result, Runnable,
+    Action, BuildError, Cluster, ClusterBuilder, Context, Controller, Error, ErrorPredicates as _, Manager,
+    ManagerBuilder, ManagerError, Result, Runnable,
 };
 use bowline_testing::{FinishError, RunError, TestEnv};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::core::Status;
 
 use crate::website::{Website, change_map, create_map};
 
@@ -112,13 +113,29 @@ fn an_operator_that_cannot_be_built_is_an_error() {
     TestEnv::test(async |env| {
         env.start(maps).await.unwrap();
         let error = env.start(maps).await.unwrap_err();
-        assert!(matches!(error, RunError::Build(_)), "{error}");
+        assert!(matches!(error, RunError::Build { .. }), "{error}");
         env.start(|manager: &Manager| manager.controller::<ConfigMap>().named("b").register(look))
             .await
             .unwrap();
         let again =
             env.start(|manager: &Manager| manager.controller::<ConfigMap>().named("b").register(look)).await;
-        assert!(matches!(again.unwrap_err(), RunError::Build(_)));
+        assert!(matches!(again.unwrap_err(), RunError::Build { .. }));
+    });
+}
+
+#[test]
+fn the_cause_of_an_operator_that_cannot_be_built_is_kept() {
+    TestEnv::test(async |env| {
+        let missing = || Status::failure("configmaps \"options\" not found", "NotFound").with_code(404);
+        let operator = move |_: &Manager| -> Result<()> {
+            let error = kube::Error::Api(missing().boxed());
+            Err(Error::from(error).context("cannot read the options"))
+        };
+        let error = env.start(operator).await.unwrap_err();
+        assert!(error.is_not_found() && !error.is_conflict());
+        let text = Error::from(error).to_string();
+        assert!(text.starts_with("cannot build the operator: cannot read the options: "), "{text}");
+        assert_eq!(text.matches("cannot read the options").count(), 1, "{text}");
     });
 }
 
