@@ -39,7 +39,8 @@ pub(super) fn user(namespace: &str) -> User {
     User::new(user_name(namespace), groups)
 }
 
-fn user_name(namespace: &str) -> String {
+/// The name of the operator's user, where it has one.
+pub(super) fn user_name(namespace: &str) -> String {
     format!("system:serviceaccount:{namespace}:{ACCOUNT}")
 }
 

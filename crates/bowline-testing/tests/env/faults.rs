@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bowline_apiserver::{ApiServer, ServeOptions};
+use bowline_cache::ListQuery;
 use bowline_runtime::{Action, Context, Error, Manager, Patch, Result};
 use bowline_testing::{Arm, EnvError, TestEnv, Verb};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -61,6 +62,20 @@ fn a_cut_watch_is_opened_again_and_nothing_is_missed() {
             .wait_for::<ConfigMap>("a", |map| map.labels().contains_key("seen"))
             .await
             .unwrap();
+    });
+}
+
+#[test]
+fn a_rule_for_the_operators_user_leaves_the_test_alone() {
+    TestEnv::builder().test(async |env| {
+        let faults = env.faults().unwrap();
+        let away = faults.all().user(env.operator_user()).lose_request();
+        env.start(|_: &Manager| Ok::<_, Error>(())).await.unwrap();
+        create_map(&env, "a", "1").await;
+        env.wait_for::<ConfigMap>("a", |_| true).await.unwrap();
+        assert_eq!(away.matched(), 0);
+        env.manager().client().live().list::<ConfigMap>(&ListQuery::new()).await.unwrap_err();
+        away.assert_used();
     });
 }
 
