@@ -31,16 +31,34 @@ fn add_paths(arguments: &TokenStream, item: TokenStream) -> syn::Result<TokenStr
             serde = "::bowline::serde",
             serde_json = "::bowline::serde_json"
         ))]));
+        // With rules for the whole object, `CustomResource` derives `KubeSchema` for the type that it generates.
+        if ["validation", "cel"].iter().any(|rules| is_set(&item.attrs, "kube", rules)) {
+            added.push(parse_quote!(#[kube(attr = r#"x_kube(crates(
+                kube_core = "::bowline::kube::core",
+                schemars = "::bowline::schemars",
+                serde = "::bowline::serde",
+                serde_json = "::bowline::serde_json"
+            ))"#)]));
+        }
+    }
+    if has(&["KubeSchema"]) && !is_set(&item.attrs, "x_kube", "crates") {
+        added.push(parse_quote!(#[x_kube(crates(
+            kube_core = "::bowline::kube::core",
+            schemars = "::bowline::schemars",
+            serde = "::bowline::serde",
+            serde_json = "::bowline::serde_json"
+        ))]));
     }
     if has(&["Serialize", "Deserialize"]) && !is_set(&item.attrs, "serde", "crate") {
         added.push(parse_quote!(#[serde(crate = "::bowline::serde")]));
     }
-    if has(&["JsonSchema"]) && !is_set(&item.attrs, "schemars", "crate") {
+    // `KubeSchema` derives `JsonSchema` for a copy of the type.
+    if has(&["JsonSchema", "KubeSchema"]) && !is_set(&item.attrs, "schemars", "crate") {
         added.push(parse_quote!(#[schemars(crate = "::bowline::schemars")]));
     }
-    if !has(&["CustomResource", "Serialize", "Deserialize", "JsonSchema"]) {
+    if !has(&["CustomResource", "Serialize", "Deserialize", "JsonSchema", "KubeSchema"]) {
         let message = "`#[bowline::api]` found nothing to do: put it above a `#[derive(…)]` with `CustomResource`, \
-                       `Serialize`, `Deserialize` or `JsonSchema`";
+                       `Serialize`, `Deserialize`, `JsonSchema` or `KubeSchema`";
         return Err(Error::new_spanned(&item.ident, message));
     }
     // After `#[derive]`, whose helpers they are.
@@ -105,6 +123,24 @@ mod tests {
         ));
         assert!(status.contains("serde (crate =") && !status.contains("schemars"), "{status}");
         assert!(status.find("derive") < status.find("serde (crate"), "helpers follow their derive: {status}");
+    }
+
+    #[test]
+    fn a_schema_with_validation_rules_gets_the_paths_of_both_of_its_derives() {
+        let schema = expanded(&quote! {
+            #[derive(Deserialize, KubeSchema, Serialize)]
+            #[x_kube(validation = "self.a <= self.b")]
+            struct Spec {}
+        });
+        for expected in ["x_kube (crates (", "serde (crate =", "schemars (crate ="] {
+            assert_eq!(schema.matches(expected).count(), 1, "{expected}: {schema}");
+        }
+        let own = expanded(&quote! {
+            #[derive(KubeSchema, Serialize)]
+            #[x_kube(crates(kube_core = "my::core"), validation = "true")]
+            struct Spec {}
+        });
+        assert_eq!(own.matches("crates (").count(), 1, "{own}");
     }
 
     #[test]

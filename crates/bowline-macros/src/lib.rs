@@ -13,10 +13,14 @@ use proc_macro::TokenStream;
 /// as a dependency. This attribute points them to `bowline`'s exports instead. Put it above `#[derive(…)]`; it adds
 ///
 /// - `#[serde(crate = …)]` for `Serialize` and `Deserialize`,
-/// - `#[schemars(crate = …)]` for `JsonSchema`,
+/// - `#[schemars(crate = …)]` for `JsonSchema` and `KubeSchema`,
 /// - `#[kube(crates(…))]` for `CustomResource`,
+/// - `#[x_kube(crates(…))]` for `KubeSchema`, which `#[kube(validation = …)]` derives too,
 ///
 /// and changes nothing else. An attribute that the type already has is left as it is.
+///
+/// With validation rules, the module also needs `use bowline::schemars;`, because the code of `KubeSchema` names that crate
+/// without a path. A type that derives `KubeSchema` derives `Serialize` too.
 #[proc_macro_attribute]
 pub fn api(arguments: TokenStream, item: TokenStream) -> TokenStream {
     api::expand(&arguments.into(), item.into()).into()
