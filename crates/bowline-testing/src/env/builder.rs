@@ -96,8 +96,9 @@ impl TestEnvBuilder {
         self
     }
 
-    /// The clock of the test, the operator and the embedded server. A simulated one needs the embedded arm. Default: the
-    /// system's; in [`test`](Self::test) on the embedded arm, a simulated one.
+    /// The clock of the test, the operator and the embedded server. A simulated one needs the embedded arm and
+    /// [`start`](Self::start), inside of its simulation. Default: the system's; in [`test`](Self::test) on the embedded arm, a
+    /// simulated one.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
         self
@@ -218,9 +219,14 @@ impl TestEnvBuilder {
     /// that repeats it.
     ///
     /// # Panics
-    /// If the environment cannot be started or finished, if the test panics, and on a thread that already runs a tokio
-    /// runtime.
+    /// If the environment cannot be started or finished, if the test panics, with a simulated [clock](Self::clock), and on a
+    /// thread that already runs a tokio runtime.
     pub fn test<T: Outcome>(self, test: impl AsyncFnOnce(TestEnv) -> T) -> T {
+        assert!(
+            !self.clock.as_ref().is_some_and(Clock::is_simulated),
+            "no test environment: `test` makes its own simulation, and cannot run on the clock of another one; leave out `clock` \
+             and use `seed`, or call `start` inside of the simulation"
+        );
         let whole = async |builder: Self| {
             let env = match builder.start().await {
                 Ok(env) => env,

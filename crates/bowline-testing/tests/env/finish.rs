@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bowline_clock::Clock;
+use bowline_clock::{Clock, Simulation};
 use bowline_testing::{Arm, EnvError, TestEnv};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -16,6 +16,13 @@ async fn stays(client: &kube::Client, name: &str) -> bool {
 /// Whether other tests use the server too.
 fn is_shared(env: &TestEnv) -> bool {
     env.namespace() != "test"
+}
+
+#[test]
+#[should_panic(expected = "`test` makes its own simulation")]
+fn a_whole_test_cannot_run_on_the_clock_of_another_simulation() {
+    let clock = Simulation::new(1).run(|clock| async move { clock });
+    TestEnv::builder().clock(clock).test(async |_| ());
 }
 
 #[test]
