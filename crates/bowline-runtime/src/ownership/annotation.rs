@@ -36,7 +36,8 @@ pub const OWNER_TYPE_ANNOTATION: &str = "operator-sdk/primary-resource-type";
 /// ```
 ///
 /// # Errors
-/// When the owner has no kind or name, or the child is annotated with another owner. Nothing is changed then.
+/// When the owner has no kind or name, or the child is annotated with another owner, with both annotations or one of them.
+/// Nothing is changed then.
 pub fn set_owner_annotations<O: ToReference>(
     owner: &impl AsObject<O>,
     child: &mut impl Resource,
@@ -44,24 +45,26 @@ pub fn set_owner_annotations<O: ToReference>(
     let [key, kind] = values(owner.as_object())?;
     let meta = child.meta_mut();
     let annotations = meta.annotations.get_or_insert_default();
-    let known = |annotations: &BTreeMap<String, String>| {
-        let [key, kind] =
-            [OWNER_ANNOTATION, OWNER_TYPE_ANNOTATION].map(|name| annotations.get(name).cloned());
-        key.zip(kind)
-    };
-    match known(annotations) {
-        Some((known_key, known_kind)) if is_same_key(&known_key, &key) && known_kind == kind => Ok(false),
-        Some((known_key, known_kind)) => Err(OwnershipError::AlreadyAnnotated {
+    let [known_key, known_kind] = [OWNER_ANNOTATION, OWNER_TYPE_ANNOTATION].map(|name| annotations.get(name));
+    let has_other_key = known_key.is_some_and(|known| !is_same_key(known, &key));
+    let has_other_kind = known_kind.is_some_and(|known| *known != kind);
+    if has_other_key || has_other_kind {
+        // One annotation alone was written by another client too, and is not replaced.
+        let text = |known: Option<&String>, missing| {
+            known.map_or(missing, |known| known.trim_start_matches('/')).to_owned()
+        };
+        return Err(OwnershipError::AlreadyAnnotated {
             child: show(None, meta.namespace.as_deref(), meta.name.as_deref()),
-            annotated: format!("{known_kind} {}", known_key.trim_start_matches('/')),
+            annotated: format!("{} {}", text(known_kind, "(no kind)"), text(known_key, "(no name)")),
             owner: format!("{kind} {}", key.trim_start_matches('/')),
-        }),
-        None => {
-            annotations.insert(OWNER_ANNOTATION.to_owned(), key);
-            annotations.insert(OWNER_TYPE_ANNOTATION.to_owned(), kind);
-            Ok(true)
-        }
+        });
     }
+    if known_key.is_some() && known_kind.is_some() {
+        return Ok(false);
+    }
+    annotations.entry(OWNER_ANNOTATION.to_owned()).or_insert(key);
+    annotations.entry(OWNER_TYPE_ANNOTATION.to_owned()).or_insert(kind);
+    Ok(true)
 }
 
 /// Whether `owner` is the owner of `child` by annotation. Annotations have no uid: an owner that was created again under its
@@ -174,6 +177,27 @@ mod tests {
         assert!(has_owner_annotations(&owner, &child), "without the slash, as people write it");
         let key = annotated_owner(child.metadata.annotations.as_ref().unwrap(), "Namespace").unwrap();
         assert_eq!(key, ObjectKey::cluster_scoped("tenant"));
+    }
+
+    #[test]
+    fn one_annotation_of_another_owner_is_enough_to_refuse_and_one_of_the_same_owner_is_completed() {
+        let owner = deployment("a", "web");
+        for (name, value, shown) in [
+            (OWNER_ANNOTATION, "b/web", "(no kind) b/web"),
+            (OWNER_TYPE_ANNOTATION, "StatefulSet.apps", "StatefulSet.apps (no name)"),
+        ] {
+            let mut child = ConfigMap::default();
+            child.metadata.annotations = Some([(name.to_owned(), value.to_owned())].into());
+            let error = set_owner_annotations(&owner, &mut child).unwrap_err();
+            assert!(error.to_string().contains(shown), "{error}");
+            assert_eq!(annotations(&child), [(name, value)]);
+        }
+        for (name, value) in [(OWNER_ANNOTATION, "a/web"), (OWNER_TYPE_ANNOTATION, "Deployment.apps")] {
+            let mut child = ConfigMap::default();
+            child.metadata.annotations = Some([(name.to_owned(), value.to_owned())].into());
+            assert!(set_owner_annotations(&owner, &mut child).unwrap());
+            assert!(has_owner_annotations(&owner, &child));
+        }
     }
 
     #[test]
