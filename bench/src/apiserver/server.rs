@@ -50,7 +50,7 @@ impl Server {
                 let programs = programs.ok_or("kube-apiserver needs --programs")?;
                 let plane = RealControlPlane::builder(clock.clone(), Binaries::in_directory(programs));
                 // A longer time on a busy machine is a valid result.
-                let plane = plane.ready_limit(Duration::from_secs(180)).start().await?;
+                let plane = plane.ready_timeout(Duration::from_secs(180)).start().await?;
                 let endpoint = Endpoint {
                     server: plane.server().to_owned(),
                     authority: plane.authority().to_owned(),

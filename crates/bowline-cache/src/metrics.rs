@@ -29,8 +29,8 @@ pub trait Metrics: Send + Sync + 'static {
     /// A list or watch failed.
     fn failed(&self) {}
 
-    /// An object could not be decoded and was set aside.
-    fn set_aside(&self) {}
+    /// An object could not be decoded, and is left out.
+    fn undecodable(&self) {}
 }
 
 /// Discards all measurements.

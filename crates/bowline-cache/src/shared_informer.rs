@@ -227,11 +227,11 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
     /// A handler that reads objects should hold a [`lister`](Self::lister). A handler that holds the informer keeps it
     /// alive after all other users have dropped it.
     pub fn add_handler(&self, handler: impl EventHandler<K>) -> Registration {
-        self.add_handler_with(HandlerOptions::default(), handler)
+        self.add_handler_with(handler, HandlerOptions::default())
     }
 
     /// Adds a handler with options.
-    pub fn add_handler_with(&self, options: HandlerOptions, handler: impl EventHandler<K>) -> Registration {
+    pub fn add_handler_with(&self, handler: impl EventHandler<K>, options: HandlerOptions) -> Registration {
         let listener = self.shared.listen(options);
         self.tasks.handlers.spawn("handler", listener.clone().run(handler));
         Registration::new(listener)
@@ -375,15 +375,15 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
         }
     }
 
-    /// Sets aside a cached object in this version, because more of it turned out to be undecodable. This happens with
+    /// Marks this version of a cached object as undecodable, because more of it turned out to be so. This happens with
     /// representations that decode lazily: the problem shows only when a reader needs more of the object than the
     /// informer does. It is counted and logged once per version.
     #[doc(hidden)]
-    pub fn put_aside(&self, object: &K, problem: &str) {
+    pub fn mark_undecodable(&self, object: &K, problem: &str) {
         let key = object_key(object);
         if self.shared.indexer.get(&key).is_some_and(|known| is_same(&*known, object)) {
             let version = object.meta().resource_version.as_deref().unwrap_or_default();
-            self.shared.decoder.put_aside(&key, version, problem);
+            self.shared.decoder.mark_undecodable(&key, version, problem);
         }
     }
 

@@ -390,7 +390,7 @@ impl Client {
 
     /// A client whose reads from the cache do not wait for the client's own writes, and may be older than these.
     #[must_use]
-    pub fn without_barrier(&self) -> Self {
+    pub fn without_read_your_writes(&self) -> Self {
         self.with(|options| options.is_unordered = true)
     }
 

@@ -45,7 +45,7 @@ struct Inner {
     /// Keeps the informers of kinds that are cached without a controller.
     _informers: Vec<Kept>,
     metrics: Metrics,
-    journal: ReconcileHistory,
+    history: ReconcileHistory,
     events: Broadcaster,
     span: tracing::Span,
     permissions: Mutex<BTreeSet<Permission>>,
@@ -160,8 +160,8 @@ impl Cluster {
 
     /// The history of the last reconciles.
     #[must_use]
-    pub fn journal(&self) -> &ReconcileHistory {
-        &self.inner.journal
+    pub fn history(&self) -> &ReconcileHistory {
+        &self.inner.history
     }
 
     /// A recorder that emits events in the name of a component. See [`Broadcaster::recorder`].
@@ -373,7 +373,7 @@ impl ClusterBuilder {
                 elected,
                 _informers: informers,
                 metrics: self.metrics,
-                journal: self.history,
+                history: self.history,
                 events,
                 span: self.span,
                 permissions: Mutex::new(permissions),

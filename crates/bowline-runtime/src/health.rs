@@ -9,7 +9,7 @@
 //! let (alive, ready) = (HealthChecks::new(), HealthChecks::new());
 //! ready.add("database", || async { Err(CheckFailure::public("no connection yet")) });
 //! let scope = Clock::real().scope("probes");
-//! if let Some(bound) = HealthServer::default().bind(&alive, &ready, &scope.spawner()).await? {
+//! if let Some(bound) = HealthServer::default().bind(&scope.spawner(), &alive, &ready).await? {
 //!     bound.serve(CancellationToken::new()).await;
 //! }
 //! # Ok(())

@@ -156,7 +156,7 @@ impl LeaderElectionConfig {
     ///
     /// # Errors
     /// If the options are invalid.
-    pub fn build(self, kube: kube::Client, clock: &Clock) -> Result<LeaderElector, ElectionError> {
+    pub fn build(self, clock: &Clock, kube: kube::Client) -> Result<LeaderElector, ElectionError> {
         self.validate()?;
         Ok(LeaderElector::new(self, kube, clock))
     }

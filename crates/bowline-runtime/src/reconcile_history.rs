@@ -234,7 +234,7 @@ impl ReconcileHistory {
                 clock,
                 page: Mutex::default(),
                 terms: self.shared.terms.clone(),
-                journal: Arc::downgrade(&self.shared),
+                shared: Arc::downgrade(&self.shared),
             }),
         };
         let mut workers = lock(&self.shared.workers);
@@ -293,7 +293,7 @@ struct Pages {
     clock: Clock,
     page: Mutex<Page>,
     terms: Arc<Terms>,
-    journal: std::sync::Weak<Shared>,
+    shared: std::sync::Weak<Shared>,
 }
 
 #[derive(Default)]
@@ -406,8 +406,8 @@ impl Pages {
     /// Notifies subscribers.
     #[cold]
     fn publish(&self, record: &Record) {
-        if let Some(journal) = self.journal.upgrade()
-            && let Some(subscribers) = journal.subscribers.get()
+        if let Some(shared) = self.shared.upgrade()
+            && let Some(subscribers) = shared.subscribers.get()
             && subscribers.receiver_count() > 0
         {
             let _ = subscribers.send(self.run(record, self.now()));
@@ -431,7 +431,7 @@ impl Pages {
 
 impl ReconcileOutcome {
     /// One word for logs, traces and programs: `done`, `gone`, `requeue_after`, `requeue_at`, `requeue`, `failed`,
-    /// `terminal`, `gave_up`, `panicked`, `timed_out`.
+    /// `terminal`, `retries_exhausted`, `panicked`, `timed_out`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -442,7 +442,7 @@ impl ReconcileOutcome {
             Self::BackOff => "requeue",
             Self::Failed(_) => "failed",
             Self::Terminal(_) => "terminal",
-            Self::RetriesExhausted(_) => "gave_up",
+            Self::RetriesExhausted(_) => "retries_exhausted",
             Self::Panicked(_) => "panicked",
             Self::TimedOut => "timed_out",
         }
@@ -490,7 +490,7 @@ impl fmt::Display for ReconcileOutcome {
             Self::Terminal(error) => {
                 write!(f, "failed for good: {}", error.strip_prefix("terminal error: ").unwrap_or(error))
             }
-            Self::RetriesExhausted(error) => write!(f, "given up: {error}"),
+            Self::RetriesExhausted(error) => write!(f, "retries exhausted: {error}"),
             Self::Panicked(error) => write!(f, "panicked: {error}"),
             Self::TimedOut => f.write_str("took too long"),
         }
@@ -499,7 +499,7 @@ impl fmt::Display for ReconcileOutcome {
 
 impl fmt::Debug for ReconcileHistory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Journal").finish_non_exhaustive()
+        f.debug_struct("ReconcileHistory").finish_non_exhaustive()
     }
 }
 
@@ -535,21 +535,21 @@ mod tests {
     #[test]
     fn a_failure_stays_counted_and_kept_when_others_took_its_place_and_its_worker_is_gone() {
         Simulation::new(1).run(|clock| async move {
-            let journal = ReconcileHistory::default();
-            assert_eq!(journal.failures().total, 0);
-            let book = journal.book("c".into(), clock.clone());
+            let history = ReconcileHistory::default();
+            assert_eq!(history.failures().total, 0);
+            let book = history.book("c".into(), clock.clone());
             close_as(&book, 1, &ReconcileOutcome::TimedOut);
             close(&book, 10_000);
-            assert!(journal.runs().iter().all(|run| run.outcome == ReconcileOutcome::Done));
+            assert!(history.runs().iter().all(|run| run.outcome == ReconcileOutcome::Done));
             drop(book);
-            close(&journal.book("other".into(), clock.clone()), 10_000);
-            let FailedRuns { total, last } = journal.failures();
+            close(&history.book("other".into(), clock.clone()), 10_000);
+            let FailedRuns { total, last } = history.failures();
             assert_eq!((total, last.len()), (1, 1));
             assert_eq!((&*last[0].controller, &last[0].outcome), ("c", &ReconcileOutcome::TimedOut));
 
-            let book = journal.book("c".into(), clock);
+            let book = history.book("c".into(), clock);
             close_as(&book, 1000, &ReconcileOutcome::Failed("no".to_owned()));
-            let FailedRuns { total, last } = journal.failures();
+            let FailedRuns { total, last } = history.failures();
             assert_eq!((total, last.len()), (1001, FAILED));
             assert!(last.iter().all(|run| run.outcome == ReconcileOutcome::Failed("no".to_owned())));
         });
@@ -620,25 +620,25 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_many_workers_keeps_no_more_than_one_of_few() {
+    fn a_history_of_many_workers_keeps_no_more_than_one_of_few() {
         Simulation::new(1).run(|clock| async move {
-            let journal = ReconcileHistory::default();
-            let book = || journal.book("c".into(), clock.clone());
+            let history = ReconcileHistory::default();
+            let book = || history.book("c".into(), clock.clone());
             let kept = || -> usize {
-                let workers = lock(&journal.shared.workers);
+                let workers = lock(&history.shared.workers);
                 let running = workers.books.iter().map(|book| lock(&book.inner.page).records.len());
                 running.sum::<usize>() + workers.ended.len()
             };
             let first = book();
             close(&first, 1000);
-            assert_eq!((kept(), journal.runs().len()), (KEPT, KEPT));
+            assert_eq!((kept(), history.runs().len()), (KEPT, KEPT));
             let books: Vec<_> = (1..100).map(|_| book()).collect();
             books.iter().chain([&first]).for_each(|book| close(book, 1000));
             assert_eq!(kept(), 100 * (ALL / 100));
             // Workers that ended leave no more than others.
             drop((first, books));
             let _last = book();
-            assert_eq!((kept(), journal.runs().len()), (ENDED, KEPT));
+            assert_eq!((kept(), history.runs().len()), (ENDED, KEPT));
         });
     }
 }

@@ -145,7 +145,7 @@ impl TriggerSource {
     pub(crate) fn panicked(&self, panic: &(dyn Any + Send), lost: &str) {
         self.panics.inc();
         let panic = panic_message(panic);
-        tracing::error!(source = &*self.name, panic, "a source panicked: {lost}");
+        tracing::error!(source = &*self.name, panic, "source panicked: {lost}");
     }
 
     /// A predicate or handler panicked for a change of an object, or for a payload.
@@ -178,7 +178,7 @@ impl TriggerSource {
 
     /// A predicate or handler failed for a change of an object, or for a payload, on every attempt.
     #[cold]
-    pub(crate) fn gave_up(&self, object: Option<&ObjectKey>, type_name: &str, attempts: u32) {
+    pub(crate) fn retries_exhausted(&self, object: Option<&ObjectKey>, type_name: &str, attempts: u32) {
         self.unhandled.inc();
         tracing::error!(
             source = &*self.name,

@@ -123,7 +123,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
                     }
                     _ => None,
                 };
-                self.set_aside(key.as_ref(), "", &error.to_string());
+                self.report_undecodable(key.as_ref(), "", &error.to_string());
                 return Decoded::Unreadable(key.map(|key| UndecodableRef { key, uid: None }));
             }
         };
@@ -139,7 +139,7 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
             }
             Err(error) => {
                 let key = key_of(&identity);
-                self.set_aside(Some(&key), &identity.resource_version, &error);
+                self.report_undecodable(Some(&key), &identity.resource_version, &error);
                 Decoded::Unreadable(Some(UndecodableRef { key, uid: Some(identity.uid.into_owned()) }))
             }
         }
@@ -175,15 +175,15 @@ impl<K: Resource + Send + Sync + 'static> Decoder<K> {
         }
     }
 
-    /// Sets a known object aside, unless it already is.
-    pub(crate) fn put_aside(&self, key: &ObjectKey, version: &str, error: &str) {
+    /// Marks a known object as undecodable, unless it already is.
+    pub(crate) fn mark_undecodable(&self, key: &ObjectKey, version: &str, error: &str) {
         if !self.undecodable.has(key, version) {
-            self.set_aside(Some(key), version, error);
+            self.report_undecodable(Some(key), version, error);
         }
     }
 
-    fn set_aside(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
-        self.metrics.set_aside();
+    fn report_undecodable(&self, key: Option<&ObjectKey>, version: &str, error: &str) {
+        self.metrics.undecodable();
         if self.undecodable.put(key, version, error) {
             let object = key.map_or_else(|| "an object".to_owned(), ToString::to_string);
             tracing::warn!(kind = %self.kind, object, version, error, "cannot decode object; version ignored");

@@ -47,14 +47,14 @@ impl<K: Resource + Send + Sync + 'static> SharedInformer<K> {
     /// The status of the informer, with up to 16 undecodable objects.
     #[must_use]
     pub fn status(&self) -> InformerStatus {
-        let mut set_aside = self.undecodable();
-        set_aside.truncate(NAMED);
+        let mut undecodable = self.undecodable();
+        undecodable.truncate(NAMED);
         InformerStatus {
             kind: self.kind().to_string(),
             form: self.kind().form(),
             has_synced: self.has_synced(),
             parts: self.shared.part_statuses(),
-            undecodable: set_aside,
+            undecodable,
             stats: self.stats(),
         }
     }

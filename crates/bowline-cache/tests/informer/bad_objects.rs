@@ -173,7 +173,7 @@ fn an_object_that_a_reader_cannot_decode_is_set_aside_until_it_changes() {
             .into();
         // Repeated reads count once.
         for object in found.iter().take(3).chain(found.iter().take(3)) {
-            informer.put_aside(object, "it is not as it should be");
+            informer.mark_undecodable(object, "it is not as it should be");
         }
         assert_eq!(aside(&informer), ["default/a@1", "default/b@2", "default/d@4"]);
         assert_eq!(informer.stats().undecodable_total, 3);
@@ -183,9 +183,9 @@ fn an_object_that_a_reader_cannot_decode_is_set_aside_until_it_changes() {
         lab.until("the relist is complete", || values(&informer)["b"] == "2").await;
         assert_eq!(aside(&informer), ["default/a@1"]);
         // A late report about an old version is ignored.
-        informer.put_aside(&found[1], "it was not as it should be");
+        informer.mark_undecodable(&found[1], "it was not as it should be");
         informer.indexer().delete(&ObjectKey::new("default", "c"));
-        informer.put_aside(&found[3], "it was not as it should be");
+        informer.mark_undecodable(&found[3], "it was not as it should be");
         assert_eq!(aside(&informer), ["default/a@1"]);
     });
 }

@@ -38,8 +38,8 @@ impl Metrics for Noted {
     fn failed(&self) {
         self.note("failed");
     }
-    fn set_aside(&self) {
-        self.note("set aside");
+    fn undecodable(&self) {
+        self.note("undecodable");
     }
 }
 
@@ -76,7 +76,7 @@ fn lists_watches_and_failures_are_counted() {
         assert!(registration.wait_synced().await);
         assert_eq!(informer.last_sync_resource_version().as_deref(), Some("4"));
         let listed = noted.take();
-        assert!(listed[0] == "set aside" && listed[1].starts_with("listed in 2"), "{listed:?}");
+        assert!(listed[0] == "undecodable" && listed[1].starts_with("listed in 2"), "{listed:?}");
 
         sender.unbounded_send(modified("a", 1, 6, "2") + &added("b", 1, 7, "1")).unwrap();
         lab.until("the event arrives", || witness.count() == 3).await;

@@ -216,7 +216,7 @@ impl Witness {
         let witness = Self::default();
         let recorder = witness.clone();
         let registration =
-            informer.add_handler_with(options, move |event: &Event<ConfigMap>| recorder.see(event));
+            informer.add_handler_with(move |event: &Event<ConfigMap>| recorder.see(event), options);
         (witness, registration)
     }
 

@@ -247,7 +247,7 @@ impl Witness {
         let witness = Self::default();
         let recorder = witness.clone();
         let see = move |event: &Event<ConfigMap>| recorder.see(event);
-        (witness, informer.add_handler_with(options, see))
+        (witness, informer.add_handler_with(see, options))
     }
 
     fn see(&self, event: &Event<ConfigMap>) {

@@ -23,7 +23,7 @@ pub(super) struct DemoOutput<'a> {
 
 impl<'a> DemoOutput<'a> {
     pub(super) fn new(env: &'a TestEnv, timeout: Duration) -> Self {
-        Self { env, runs: env.cluster().journal().subscribe(), timeout }
+        Self { env, runs: env.cluster().history().subscribe(), timeout }
     }
 
     /// Prints the next step, after the reconciles of the last one have ended.

@@ -130,7 +130,7 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         packed: &Packed,
     ) -> Result<Arc<K>, DecodeError> {
         let unpacked = self.kind().unpack(packed);
-        unpacked.map(Arc::new).inspect_err(|error| informer.put_aside(packed, &error.to_string()))
+        unpacked.map(Arc::new).inspect_err(|error| informer.mark_undecodable(packed, &error.to_string()))
     }
 
     async fn find_live(&self, task: Task<'_>, key: &ObjectKey) -> Result<Option<Arc<K>>, ClientError> {

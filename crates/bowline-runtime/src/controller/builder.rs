@@ -443,7 +443,7 @@ impl<K: 'static, H: HasCluster> ControllerBuilder<K, H> {
         let Some((metrics, claim)) = cluster.metrics().claim(&name) else {
             return Err(BuildError::NameTaken { name: name.to_string() });
         };
-        let (journal, clock) = (cluster.journal(), cluster.clock());
+        let (history, clock) = (cluster.history(), cluster.clock());
         let client = if self.options.needs_leadership { cluster.elected_client() } else { cluster.client() };
         let workers = concurrency.get();
         for watch in &watches {
@@ -456,7 +456,7 @@ impl<K: 'static, H: HasCluster> ControllerBuilder<K, H> {
         let core = Core {
             requeued: metrics.origin(if kind.is_empty() { &name } else { &kind }),
             by_hand: metrics.origin("manual"),
-            books: (0..workers).map(|_| journal.book(name.clone(), clock.clone())).collect(),
+            books: (0..workers).map(|_| history.book(name.clone(), clock.clone())).collect(),
             group,
             kind,
             reconciled: self.kind.as_ref().map(KindDescription::of),

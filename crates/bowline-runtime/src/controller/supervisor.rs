@@ -66,7 +66,7 @@ pub(super) async fn supervise(
             %error,
             aborted = ?stopped.aborted(),
             left_behind = ?stopped.left_behind(),
-            "a controller ended"
+            "controller ended"
         ),
     }
     let _ = phase.send(Phase::Ended(result));
@@ -187,11 +187,7 @@ fn start_workers(inner: &Inner, session: &Arc<Session>, workers: &Scope) -> Resu
             // Panics of reconciles are caught in the worker. This one comes from a future that panicked in its drop.
             while let Err(panic) = AssertUnwindSafe(next).catch_unwind().await {
                 let panic = panic_message(&*panic);
-                tracing::error!(
-                    worker = number,
-                    panic,
-                    "a worker of a controller panicked, and begins again"
-                );
+                tracing::error!(worker = number, panic, "worker panicked; restarted");
                 match worker() {
                     Ok(again) => next = again,
                     Err(error) => {

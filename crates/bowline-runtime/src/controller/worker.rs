@@ -394,9 +394,9 @@ impl<X: Execute> Worker<'_, X> {
             }
             (_, Some((_, hook))) => {
                 tracing::error!(error = text, attempt, "reconcile failed; retries exhausted");
-                let gave_up =
+                let exhausted =
                     RetriesExhausted { request: item.key(), attempts: attempt, error: &*failure.error };
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hook(&gave_up))) {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| hook(&exhausted))) {
                     tracing::error!(panic = panic_message(&*panic), "retries-exhausted hook panicked");
                 }
                 ReconcileOutcome::RetriesExhausted(kept())

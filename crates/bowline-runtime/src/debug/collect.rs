@@ -52,7 +52,7 @@ pub(super) fn report(
     let informers = clusters.iter().flat_map(|(name, cluster)| {
         cluster.cache().statuses().into_iter().map(|status| informer(name, status))
     });
-    let mut runs: Vec<_> = clusters.iter().flat_map(|(_, cluster)| cluster.journal().runs()).collect();
+    let mut runs: Vec<_> = clusters.iter().flat_map(|(_, cluster)| cluster.history().runs()).collect();
     runs.sort_by_key(|run| std::cmp::Reverse(ended(run)));
     // Clusters may share one history.
     let mut seen = BTreeSet::new();

@@ -58,9 +58,9 @@ impl HealthServer {
     /// Outside a tokio runtime.
     pub async fn bind(
         self,
+        spawner: &Spawner,
         alive: &HealthChecks,
         ready: &HealthChecks,
-        spawner: &Spawner,
     ) -> Result<Option<Bound>, ServerError> {
         let mut server = self.server;
         for (path, checks) in [(self.liveness, alive), (self.readiness, ready)] {

@@ -90,7 +90,7 @@ impl<'e> Leadership<'e> {
     /// [`release`](Self::release).
     pub fn abandon(self) {
         self.elector.stop_leading();
-        tracing::warn!(lease = %self.elector.options, "leadership given up; lease left to expire");
+        tracing::warn!(lease = %self.elector.options, "leadership released; lease left to expire");
     }
 }
 

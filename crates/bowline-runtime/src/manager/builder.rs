@@ -336,7 +336,7 @@ impl ManagerBuilder {
             }
             let connection = self.lease_connection.as_ref().unwrap_or(&self.connection);
             let mut candidate: LeaderElector =
-                election.build(connection.make_lease(&clock, &self.metrics)?, &clock)?;
+                election.build(&clock, connection.make_lease(&clock, &self.metrics)?)?;
             candidate = candidate.metrics(&self.metrics);
             if let Some(hook) = self.on_new_leader {
                 candidate = candidate.on_new_leader(hook);

@@ -89,13 +89,13 @@ impl Servers {
             })
         };
         if let Some(server) = served.metrics.map(with_page)
-            && let Some(bound) = server.bind(metrics, spawner).await?
+            && let Some(bound) = server.bind(spawner, metrics).await?
         {
             let _is_first = self.metrics.set(bound.address());
             runnables.push(serving("metrics server", bound));
         }
         if let Some(server) = served.health
-            && let Some(bound) = server.bind(&self.liveness, &self.readiness, spawner).await?
+            && let Some(bound) = server.bind(spawner, &self.liveness, &self.readiness).await?
         {
             let _is_first = self.health.set(bound.address());
             runnables.push(serving("health server", bound));

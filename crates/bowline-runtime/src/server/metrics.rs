@@ -74,7 +74,7 @@ impl MetricsServer {
     ///
     /// # Panics
     /// Panics outside a tokio runtime.
-    pub async fn bind(self, metrics: &Metrics, spawner: &Spawner) -> Result<Option<Bound>, ServerError> {
+    pub async fn bind(self, spawner: &Spawner, metrics: &Metrics) -> Result<Option<Bound>, ServerError> {
         let server = self.server.metrics(metrics);
         let metrics = metrics.clone();
         let scrape = move |request: Request| std::future::ready(answer(&metrics, &request));

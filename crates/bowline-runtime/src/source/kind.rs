@@ -140,7 +140,7 @@ impl<K: Resource + Send + Sync + 'static> StartSource<K> for KindSource<K> {
             });
             (registration, Some(scope))
         } else {
-            (informer.add_handler_with(options, feed), None)
+            (informer.add_handler_with(feed, options), None)
         };
         let informer = Mutex::new(Some(informer));
         Ok(Arc::new(Watching { informer, registration: Arc::new(registration), task }))

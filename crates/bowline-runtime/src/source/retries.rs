@@ -263,7 +263,7 @@ impl ChangeRetries {
         }
         self.recount(&state);
         drop(state);
-        origin.gave_up(object.as_ref(), type_name, attempts);
+        origin.retries_exhausted(object.as_ref(), type_name, attempts);
     }
 
     fn recount(&self, state: &State) {

@@ -113,7 +113,7 @@ fn who_takes_it_back_reads_live() {
 fn what_was_written_is_read_under_a_late_watch() {
     World::run(|world| async move {
         let cluster = packed(&world, |builder| builder).await;
-        let (client, glance) = (cluster.client(), cluster.client().without_barrier());
+        let (client, glance) = (cluster.client(), cluster.client().without_read_your_writes());
         world.delay(LATE);
         let created = client.create(&map("a", "1")).await.unwrap();
         assert!(glance.find::<ConfigMap>(&key("a")).await.unwrap().is_none());

@@ -23,7 +23,7 @@ async fn selected(world: &World) -> Cluster {
 
 /// A client that reads the informer's state without waiting.
 fn glance(cluster: &Cluster) -> Client {
-    cluster.client().without_barrier()
+    cluster.client().without_read_your_writes()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn an_updated_object_is_read_under_a_late_watch() {
             object = client.update(&object).await.unwrap();
         }
         assert_eq!(value(&glance(&cluster).get::<ConfigMap>(&key("a")).await.unwrap()), "1");
-        let late = client.clone().without_barrier();
+        let late = client.clone().without_read_your_writes();
         assert_eq!(value(&client.get::<ConfigMap>(&key("a")).await.unwrap()), "4");
         assert_eq!(value(&late.get::<ConfigMap>(&key("a")).await.unwrap()), "4");
         let patch = Patch::merge(&json!({"data": {"value": "5"}})).unwrap();

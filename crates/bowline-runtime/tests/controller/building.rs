@@ -38,7 +38,7 @@ fn a_plain_function_reads_the_values_that_its_controller_was_given() {
         controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
-        assert_eq!(world.journal(), ["default/a: done (ConfigMap created)"]);
+        assert_eq!(world.history(), ["default/a: done (ConfigMap created)"]);
         assert_eq!(*log.lock().unwrap(), ["hello a"]);
     });
 }
@@ -51,7 +51,7 @@ fn a_value_that_the_controller_was_not_given_fails_the_reconcile_with_its_type_a
         controller.start().unwrap();
         world.create("a").await;
         world.settle().await;
-        let runs = world.cluster.journal().runs();
+        let runs = world.cluster.history().runs();
         let ReconcileOutcome::Panicked(text) = &runs[0].outcome else { panic!("{:?}", runs[0]) };
         for part in [
             "the controller \"configmap\" has no state of type `",

@@ -76,7 +76,7 @@ fn objects_of_one_name_in_three_clusters_are_reconciled_and_retried_apart() {
         let requests = ["default/a", "default/a@edge", "default/a@hub", "default/a@hub"];
         assert_eq!(sorted(&notes), requests, "one of them failed once");
         assert_eq!(controller.watches(), ["ConfigMap", "ConfigMap@hub", "ConfigMap@edge"]);
-        let runs = world.journal();
+        let runs = world.history();
         assert!(runs.contains(&"default/a@edge: done (ConfigMap@edge initial)".to_owned()), "{runs:?}");
     });
 }
@@ -190,7 +190,7 @@ fn a_reconciler_of_objects_does_not_take_one_cluster_for_another() {
         controller.wait_ready().await.unwrap();
         world.settle().await;
         assert_eq!(*calls.lock().unwrap(), 1);
-        let runs = world.journal();
+        let runs = world.history();
         let there = runs.iter().find(|run| run.starts_with("default/a@hub: failed for good")).unwrap();
         assert!(there.contains("use a reconciler of requests"), "{there}");
     });

@@ -197,14 +197,14 @@ fn a_reconcile_that_takes_too_long_is_dropped_counted_and_tried_again() {
         world.create("a").await;
         world.until("it is done", || calls.load(Ordering::Relaxed) == 3).await;
         assert_eq!(
-            world.journal(),
+            world.history(),
             [
                 "default/a: took too long (ConfigMap created)",
                 "default/a: failed: not done within 0ns (ConfigMap created)",
                 "default/a: done (ConfigMap created)",
             ]
         );
-        let runs = world.cluster.journal().runs();
+        let runs = world.cluster.history().runs();
         assert_eq!(runs[0].took, Duration::from_secs(7));
         let metric = |name| world.metric(&format!("controller_runtime_{name}{{controller=\"configmap\"}}"));
         assert_eq!(metric("reconcile_timeouts_total"), 1);

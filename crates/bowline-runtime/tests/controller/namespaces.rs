@@ -53,7 +53,7 @@ fn a_request_outside_the_cached_namespaces_fails_once_in_each_form_of_a_reconcil
             controller.wait_ready().await.unwrap();
             controller.trigger(Request::new("elsewhere", "a"));
             world.settle().await;
-            let mut runs = world.cluster.journal().runs();
+            let mut runs = world.cluster.history().runs();
             runs.retain(|run| &*run.controller == controller.name());
             let outcomes: Vec<_> = runs.into_iter().map(|run| run.outcome).collect();
             assert_eq!(outcomes, [ReconcileOutcome::Terminal(ELSEWHERE.to_owned())], "{}", controller.name());
@@ -79,7 +79,7 @@ fn a_request_that_a_handler_makes_outside_the_cached_namespaces_is_not_retried()
         secrets.create(&PostParams::default(), &secret).await.unwrap();
         world.settle().await;
         let line = format!("elsewhere/a: failed for good: {ELSEWHERE} (Secret default/a created)");
-        assert_eq!(world.journal(), [line]);
+        assert_eq!(world.history(), [line]);
     });
 }
 
@@ -102,7 +102,7 @@ fn a_child_outside_the_cached_namespaces_fails_once() {
         controller.trigger(Request::new("default", "parent"));
         world.settle().await;
         let line = format!("default/parent: failed for good: {ELSEWHERE} (manual generic)");
-        assert_eq!(world.journal(), [line]);
+        assert_eq!(world.history(), [line]);
     });
 }
 
@@ -189,9 +189,9 @@ fn a_cluster_scoped_parent_owns_children_in_the_cached_namespaces() {
             assert_ne!(first.metadata.uid, second.metadata.uid);
         }
         let deleted = |namespace: &str| format!("parent: done (ConfigMap {namespace}/parent deleted)");
-        let mut journal = world.journal();
-        journal.retain(|line| line.contains("deleted"));
-        assert_eq!(journal, [deleted("default"), deleted("team")]);
-        assert!(world.cluster.journal().runs().iter().all(|run| !run.outcome.is_failure()));
+        let mut history = world.history();
+        history.retain(|line| line.contains("deleted"));
+        assert_eq!(history, [deleted("default"), deleted("team")]);
+        assert!(world.cluster.history().runs().iter().all(|run| !run.outcome.is_failure()));
     });
 }

@@ -91,9 +91,9 @@ fn metrics_count_what_happens() {
 }
 
 #[test]
-fn the_journal_tells_of_each_run_as_it_ends() {
+fn the_history_delivers_each_run_as_it_ends() {
     World::run(3, |world| async move {
-        let mut runs = world.cluster.journal().subscribe();
+        let mut runs = world.cluster.history().subscribe();
         let (_controller, _) = noting(&world).await;
         world.create("a").await;
         let run = runs.next().await.unwrap();

@@ -48,7 +48,7 @@ fn a_reconciler_of_objects_gets_the_object_and_is_not_called_for_one_that_is_gon
         world.settle().await;
         assert_eq!(*names.lock().unwrap(), ["a"]);
         assert_eq!(
-            world.journal(),
+            world.history(),
             ["default/a: done (ConfigMap initial)", "default/a: gone (ConfigMap deleted)"]
         );
     });
@@ -95,7 +95,7 @@ fn a_terminal_error_is_counted_and_not_retried() {
         controller.start().unwrap();
         world.create("a").await;
         world.clock.sleep(Duration::from_secs(3600)).await;
-        assert_eq!(world.journal(), ["default/a: failed for good: never (ConfigMap created)"]);
+        assert_eq!(world.history(), ["default/a: failed for good: never (ConfigMap created)"]);
         let metric = |name| world.metric(&format!("controller_runtime_{name}{{controller=\"configmap\"}}"));
         assert_eq!(metric("terminal_reconcile_errors_total"), 1);
         assert_eq!(metric("reconcile_errors_total"), 1);
@@ -110,11 +110,11 @@ fn retries_end_at_the_maximum_and_the_hook_is_called() {
         let controller = world
             .cluster
             .controller::<ConfigMap>()
-            .max_retries(3, move |gave_up| {
+            .max_retries(3, move |exhausted| {
                 calls
                     .lock()
                     .unwrap()
-                    .push(format!("{} after {}: {}", gave_up.request, gave_up.attempts, gave_up.error));
+                    .push(format!("{} after {}: {}", exhausted.request, exhausted.attempts, exhausted.error));
             })
             .build(|_: Context, _: Request| async { Result::<Action>::Err(Error::message("never")) })
             .unwrap();
@@ -124,13 +124,13 @@ fn retries_end_at_the_maximum_and_the_hook_is_called() {
         assert_eq!(*given_up.lock().unwrap(), ["default/a after 4: never"]);
         let failed = "default/a: failed: never (ConfigMap created)";
         assert_eq!(
-            world.journal(),
-            [failed, failed, failed, "default/a: given up: never (ConfigMap created)"]
+            world.history(),
+            [failed, failed, failed, "default/a: retries exhausted: never (ConfigMap created)"]
         );
         // A change of the object starts over, with the shortest delay.
         world.touch("a", "1").await;
         world.settle().await;
-        let runs = world.cluster.journal().runs();
+        let runs = world.cluster.history().runs();
         assert_eq!(runs.len(), 8);
         let gap = runs[5].started.duration_since(runs[4].started).unwrap();
         assert_eq!((runs[4].attempt, gap), (1, Duration::from_millis(5)));
@@ -153,7 +153,7 @@ fn a_panic_is_counted_and_retried() {
         world.create("a").await;
         world.settle().await;
         assert_eq!(
-            world.journal(),
+            world.history(),
             [
                 "default/a: panicked: the reconciler panicked: on purpose (ConfigMap created)",
                 "default/a: done (ConfigMap created)"
@@ -178,7 +178,7 @@ fn a_function_that_panics_before_it_is_awaited_is_caught_too() {
         controller.start().unwrap();
         world.create("a").await;
         world.settle().await;
-        assert_eq!(world.journal().pop().unwrap(), "default/a: done (ConfigMap created)");
+        assert_eq!(world.history().pop().unwrap(), "default/a: done (ConfigMap created)");
     });
 }
 
@@ -198,7 +198,7 @@ fn backing_off_is_no_error_and_waits_longer_each_time() {
         controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
-        let runs = world.cluster.journal().runs();
+        let runs = world.cluster.history().runs();
         let gaps: Vec<_> = runs
             .windows(2)
             .map(|pair| pair[1].started.duration_since(pair[0].started).unwrap().as_millis())
@@ -234,7 +234,7 @@ fn a_reconciler_of_objects_is_never_given_one_older_than_what_it_wrote() {
         let map = world.maps().get("a").await.unwrap();
         assert_eq!(map.data.unwrap()["count"], "5");
         let errors = "controller_runtime_reconcile_errors_total{controller=\"configmap\"}";
-        assert_eq!(world.metric(errors), 0, "there was no conflict: {:#?}", world.journal());
+        assert_eq!(world.metric(errors), 0, "there was no conflict: {:#?}", world.history());
     });
 }
 
@@ -268,7 +268,7 @@ fn what_panics_when_it_is_dropped_loses_no_request() {
         world.clock.sleep(Duration::from_secs(5)).await;
         let panicked = "default/a: panicked: the reconciler panicked: when it was dropped: on purpose";
         assert_eq!(
-            world.journal(),
+            world.history(),
             [format!("{panicked} (ConfigMap created)"), "default/a: done (ConfigMap created)".to_owned()]
         );
         let metric = |name| world.metric(&format!("controller_runtime_{name}{{controller=\"configmap\"}}"));
@@ -294,10 +294,13 @@ fn only_errors_count_towards_the_maximum_of_retries_and_backing_off_begins_their
         controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.clock.sleep(Duration::from_secs(60)).await;
-        let runs = world.cluster.journal().runs();
+        let runs = world.cluster.history().runs();
         let outcomes: Vec<_> = runs.iter().map(|run| run.outcome.to_string()).collect();
         let (back, failed) = ("again, backing off", "failed: no");
-        assert_eq!(outcomes, [back, back, back, back, failed, failed, back, failed, failed, "given up: no"]);
+        assert_eq!(
+            outcomes,
+            [back, back, back, back, failed, failed, back, failed, failed, "retries exhausted: no"]
+        );
         let attempts: Vec<_> = runs.iter().map(|run| run.attempt).collect();
         assert_eq!(attempts, [1, 1, 1, 1, 1, 2, 3, 1, 2, 3]);
         // The delays grow nevertheless.
@@ -337,14 +340,14 @@ fn an_error_that_panics_when_it_is_shown_loses_no_request() {
         let panicked =
             "default/a: panicked: the reconciler panicked: its error when it was shown: on purpose";
         assert_eq!(
-            world.journal(),
+            world.history(),
             [format!("{panicked} (ConfigMap created)"), "default/a: done (ConfigMap created)".to_owned()]
         );
     });
 }
 
 #[test]
-fn a_journal_keeps_no_more_of_an_error_than_a_kilobyte() {
+fn a_history_keeps_no_more_of_an_error_than_a_kilobyte() {
     World::run(14, |world| async move {
         let controller = world
             .cluster
@@ -355,7 +358,7 @@ fn a_journal_keeps_no_more_of_an_error_than_a_kilobyte() {
         controller.wait_ready().await.unwrap();
         world.create("a").await;
         world.settle().await;
-        let ReconcileOutcome::Terminal(text) = world.cluster.journal().runs().remove(0).outcome else {
+        let ReconcileOutcome::Terminal(text) = world.cluster.history().runs().remove(0).outcome else {
             panic!("it fails")
         };
         assert!((1000..=1024).contains(&text.len()), "{}", text.len());
@@ -416,7 +419,7 @@ mod forms {
                 controller.start().unwrap();
                 controller.wait_ready().await.unwrap();
             }
-            let first = world.journal();
+            let first = world.history();
             assert!(
                 first.contains(&"default/a: failed: default/a by request (ConfigMap initial)".to_owned())
             );

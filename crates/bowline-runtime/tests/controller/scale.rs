@@ -55,7 +55,7 @@ fn three_controllers_of_ten_thousand_objects_share_one_watch() {
         world.touch("object-00042", "1").await;
         world.settle().await;
         assert_eq!((0..3).map(seen).collect::<Vec<_>>(), [10_001; 3]);
-        assert_eq!(world.cluster.journal().runs().len(), 256, "the journal keeps the last ones");
+        assert_eq!(world.cluster.history().runs().len(), 256, "the history keeps the last ones");
     });
 }
 

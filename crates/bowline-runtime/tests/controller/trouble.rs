@@ -57,7 +57,7 @@ fn a_forbidden_kind_stops_only_the_controller_that_watches_it_which_says_what_it
         world.until("the other goes on", || notes.len() == 2).await;
         world.settle().await;
         // The watch that started before runs once, not twice.
-        let runs = world.cluster.journal().runs();
+        let runs = world.cluster.history().runs();
         let runs: Vec<_> = runs.iter().filter(|run| &*run.controller == "secret").map(line).collect();
         assert_eq!(runs, ["default/a: done (ConfigMap initial)", "default/a: done (ConfigMap updated)"],);
         assert!(world.cluster.cache().stats().iter().all(|(_, stats)| stats.handlers <= 2));

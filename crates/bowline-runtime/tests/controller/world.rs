@@ -109,7 +109,7 @@ impl World {
             }
             self.clock.sleep(Duration::from_millis(20)).await;
         }
-        panic!("waited for too long until {what}; last runs: {:#?}", self.journal());
+        panic!("waited for too long until {what}; last runs: {:#?}", self.history());
     }
 
     /// Lets everything happen that is about to.
@@ -118,8 +118,8 @@ impl World {
     }
 
     /// The runs so far, each in one line, without how long they took.
-    pub(crate) fn journal(&self) -> Vec<String> {
-        self.cluster.journal().runs().iter().map(line).collect()
+    pub(crate) fn history(&self) -> Vec<String> {
+        self.cluster.history().runs().iter().map(line).collect()
     }
 
     /// The value of a metric with its labels, from what a scrape would show; without its fraction.

@@ -26,7 +26,7 @@ fn invalid_durations_are_refused_by_name() {
                 .lease_duration(SECOND / 10 * lease)
                 .renew_deadline(SECOND / 10 * renew)
                 .retry_period(SECOND / 10 * retry)
-                .build(client.clone(), &clock)
+                .build(&clock, client.clone())
                 .map(|_| ())
         };
         let tenths = |tenths: u32| SECOND / 10 * tenths;
@@ -45,7 +45,7 @@ fn invalid_durations_are_refused_by_name() {
         );
         assert!(matches!(build(9, 5, 2), Err(ElectionError::TooShort { .. })));
         assert!(matches!(build(20, 12, 0), Err(ElectionError::TooShort { .. })));
-        let nameless = LeaderElectionConfig::new("default", "").build(client.clone(), &clock).map(|_| ());
+        let nameless = LeaderElectionConfig::new("default", "").build(&clock, client.clone()).map(|_| ());
         assert_eq!(nameless.unwrap_err().to_string(), "leader election: the name of the lease must not be empty");
     });
 }
@@ -93,7 +93,7 @@ fn the_longest_durations_work() {
     Simulation::new(50).run(|clock| async move {
         let (_, client) = world(&clock);
         let election = election(LONGEST, LONGEST.saturating_sub(SECOND), LONGEST / 2);
-        let elector = election.build(client.clone(), &clock).unwrap();
+        let elector = election.build(&clock, client.clone()).unwrap();
         let leadership = elector.acquire().await;
         assert!(clock.timeout(LONGEST * 2, leadership.renew_until_lost()).await.is_err(), "it is renewed");
         assert!(elector.fence().is_open());
@@ -106,7 +106,7 @@ fn a_retry_period_below_the_minimum_pause_is_used() {
         let (faults, client) = world(&clock);
         let first = candidate(&client, &clock, "a");
         let election = election(15 * SECOND, SECOND, Duration::from_millis(5));
-        let second = election.build(client.clone(), &clock).unwrap();
+        let second = election.build(&clock, client.clone()).unwrap();
         let _leadership = first.acquire().await;
         let _before = take_calls(&faults);
         assert!(clock.timeout(SECOND, second.acquire()).await.is_err());

@@ -43,7 +43,7 @@ fn leave(faults: &Faults) -> Rule {
 fn candidate(client: &Client, clock: &Clock, identity: &str) -> LeaderElector {
     LeaderElectionConfig::new("default", "operator")
         .identity(identity)
-        .build(client.clone(), clock)
+        .build(clock, client.clone())
         .expect("defaults are valid")
 }
 
@@ -111,7 +111,7 @@ fn a_lease_is_kept_without_release_on_stop() {
         let elector = LeaderElectionConfig::new("default", "operator")
             .identity("a")
             .release_on_stop(false)
-            .build(client.clone(), &clock)
+            .build(&clock, client.clone())
             .unwrap();
         elector.acquire().await.release().await;
         assert_eq!((holder(&client).await.as_deref(), elector.fence().is_open()), (Some("a"), false));
@@ -317,7 +317,7 @@ fn a_missing_namespace_is_logged_once_a_minute_with_a_hint() {
         Simulation::new(20).run(|clock| async move {
             let (faults, client) = world(&clock);
             let election = LeaderElectionConfig::new("nowhere", "operator").identity("a");
-            let elector = election.build(client, &clock).unwrap();
+            let elector = election.build(&clock, client).unwrap();
             assert!(clock.timeout(150 * SECOND, elector.acquire()).await.is_err());
             assert!(take_calls(&faults).len() > 100, "it is tried all the time");
         });
@@ -445,7 +445,7 @@ fn default_identities_are_distinct_and_start_with_the_host_name() {
     let _inside = runtime.enter();
     let (_, client) = world(&clock);
     let candidate =
-        || LeaderElectionConfig::new("default", "operator").build(client.clone(), &clock).unwrap();
+        || LeaderElectionConfig::new("default", "operator").build(&clock, client.clone()).unwrap();
     let (first, second) = (candidate(), candidate());
     assert_ne!(first.identity(), second.identity());
     let host = hostname::get().unwrap().into_string().unwrap();
@@ -471,7 +471,7 @@ fn two_candidates_that_freeze_and_thaw_never_have_an_open_fence_at_once() {
                     let election =
                         LeaderElectionConfig::new("default", "operator").identity(number.to_string());
                     // With little slack, so that an error of seconds shows.
-                    Arc::new(election.renew_deadline(14 * SECOND).build(client.clone(), &clock).unwrap())
+                    Arc::new(election.renew_deadline(14 * SECOND).build(&clock, client.clone()).unwrap())
                 })
                 .collect();
             let scope = clock.scope("candidates");

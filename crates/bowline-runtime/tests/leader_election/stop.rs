@@ -70,7 +70,7 @@ fn a_candidate_stopped_while_it_takes_the_lease_releases_it_without_a_term() {
             // Also when the lease of a term that ends would be left.
             let election =
                 LeaderElectionConfig::new("default", "operator").identity("a").release_on_stop(false);
-            let (first, terms) = counted(election.build(client.clone(), &clock).unwrap());
+            let (first, terms) = counted(election.build(&clock, client.clone()).unwrap());
             faults.on(Verb::Create).delay(before);
             faults.on(Verb::Create).before_response().delay(after);
             assert_eq!(stand_for(&first, &clock, SECOND).await, Some(2 * SECOND));

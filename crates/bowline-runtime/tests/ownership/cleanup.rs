@@ -128,7 +128,7 @@ fn an_object_that_was_never_reconciled_is_not_cleaned_up() {
         assert!(take(&log).is_empty());
         let left = world.maps().get("m").await.unwrap();
         assert_eq!(finalizers(&left), ["other.org/x"], "no finalizer is added to it");
-        assert_eq!(world.cluster.journal().failures().total, 0);
+        assert_eq!(world.cluster.history().failures().total, 0);
     });
 }
 

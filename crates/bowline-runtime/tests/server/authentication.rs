@@ -83,7 +83,7 @@ async fn serve(asked: &Asked) -> Running {
         .handler("/debug", echo)
         .handler("/echo", echo);
     let scope = scope();
-    let bound = server.bind(&Metrics::new(), &scope.spawner()).await;
+    let bound = server.bind(&scope.spawner(), &Metrics::new()).await;
     Running::start(scope, bound)
 }
 
@@ -150,7 +150,7 @@ async fn reviews_are_complete_and_cached() {
 async fn authentication_requires_tls() {
     let scope = scope();
     let server = MetricsServer::new(local()).authenticated(api_server(&Asked::default()));
-    let error = server.bind(&Metrics::new(), &scope.spawner()).await.expect_err("tokens need TLS");
+    let error = server.bind(&scope.spawner(), &Metrics::new()).await.expect_err("tokens need TLS");
     assert!(matches!(&error, ServerError::Unprotected { .. }), "{error:?}");
     assert!(error.to_string().contains("requires tokens: configure TLS"), "{error}");
 }

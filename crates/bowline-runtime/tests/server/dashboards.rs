@@ -57,7 +57,7 @@ async fn scrape() -> BTreeMap<String, Family> {
 
     put(folder.path());
     let bound =
-        MetricsServer::new(local()).tls(Tls::from_directory(folder.path())).bind(&metrics, &spawner).await;
+        MetricsServer::new(local()).tls(Tls::from_directory(folder.path())).bind(&spawner, &metrics).await;
     let running = Running::start(scope, bound);
     let reconciled = async {
         loop {

@@ -102,7 +102,7 @@ pub(crate) fn put(folder: &Path) -> Vec<u8> {
 
 async fn serve(tls: Tls, metrics: &Metrics) -> Running {
     let scope = scope();
-    let bound = MetricsServer::new(local()).tls(tls).bind(metrics, &scope.spawner()).await;
+    let bound = MetricsServer::new(local()).tls(tls).bind(&scope.spawner(), metrics).await;
     Running::start(scope, bound)
 }
 
@@ -165,7 +165,7 @@ async fn a_handshake_that_never_ends_is_cut() {
         .tls(Tls::self_signed())
         .options(|server| server.first_request_timeout(limit));
     let scope = scope();
-    let bound = server.bind(&Metrics::new(), &scope.spawner()).await;
+    let bound = server.bind(&scope.spawner(), &Metrics::new()).await;
     let server = Running::start(scope, bound);
     let mut stream = server.connect().await;
     stream.write_all(b"\x16\x03\x01").await.unwrap();

@@ -9,7 +9,7 @@ use crate::world::{Running, local, scope};
 
 async fn serve(alive: &HealthChecks, ready: &HealthChecks) -> Running {
     let scope = scope();
-    let bound = at().bind(alive, ready, &scope.spawner()).await;
+    let bound = at().bind(&scope.spawner(), alive, ready).await;
     Running::start(scope, bound)
 }
 
@@ -130,10 +130,10 @@ async fn paths_can_be_chosen_and_must_differ() {
     ready.add("no", || async { Err::<(), _>("no") });
     let scope = scope();
     let spawner = scope.spawner();
-    let same = at().liveness_path("/readyz").bind(&HealthChecks::new(), &ready, &spawner).await;
+    let same = at().liveness_path("/readyz").bind(&spawner, &HealthChecks::new(), &ready).await;
     assert!(matches!(same, Err(ServerError::Path { .. })), "{same:?}");
     let server = at().liveness_path("/live").readiness_path("/is/ready/");
-    let server = Running::start(scope, server.bind(&HealthChecks::new(), &ready, &spawner).await);
+    let server = Running::start(scope, server.bind(&spawner, &HealthChecks::new(), &ready).await);
     assert_eq!(server.get("/live").await.status, 200);
     assert_eq!(server.get("/is/ready").await.status, 500);
     assert_eq!(server.get("/is/ready/no").await.status, 500);

@@ -41,7 +41,7 @@ fn metrics() -> Metrics {
 
 async fn serve(server: MetricsServer) -> Running {
     let scope = scope();
-    let bound = server.bind(&metrics(), &scope.spawner()).await;
+    let bound = server.bind(&scope.spawner(), &metrics()).await;
     Running::start(scope, bound)
 }
 
@@ -136,7 +136,7 @@ async fn a_path_that_is_taken_or_none_is_an_error() {
     let answer = |_| async { text(StatusCode::OK, "") };
     for (path, problem) in [("/metrics", "it has one"), ("debug", "a path begins with a slash")] {
         let scope = scope();
-        let bound = at().handler(path, answer).bind(&Metrics::new(), &scope.spawner()).await;
+        let bound = at().handler(path, answer).bind(&scope.spawner(), &Metrics::new()).await;
         let error = bound.expect_err("the path is wrong");
         assert!(matches!(error, ServerError::Path { .. }), "{error:?}");
         assert!(error.to_string().contains(problem) && error.to_string().contains("metrics"), "{error}");
@@ -147,7 +147,7 @@ async fn a_path_that_is_taken_or_none_is_an_error() {
 async fn a_taken_port_is_named_with_what_to_do() {
     let server = serve(at()).await;
     let scope = scope();
-    let again = MetricsServer::new(server.address.into()).bind(&Metrics::new(), &scope.spawner()).await;
+    let again = MetricsServer::new(server.address.into()).bind(&scope.spawner(), &Metrics::new()).await;
     let text = again.expect_err("it is taken").to_string();
     let expected = format!(
         "cannot listen on {} for metrics: address in use: choose another address, or \"0\" for none",
@@ -156,14 +156,14 @@ async fn a_taken_port_is_named_with_what_to_do() {
     assert_eq!(text, expected);
     let elsewhere = MetricsServer::new("192.0.2.1:0".parse().unwrap());
     let error =
-        elsewhere.bind(&Metrics::new(), &scope.spawner()).await.expect_err("the address is not local");
+        elsewhere.bind(&scope.spawner(), &Metrics::new()).await.expect_err("the address is not local");
     assert!(matches!(&error, ServerError::Listen { .. }), "{error:?}");
 }
 
 #[tokio::test]
 async fn zero_disables_the_server_and_a_port_alone_means_all_addresses() {
     let scope = scope();
-    let off = MetricsServer::new(BindAddress::off()).bind(&Metrics::new(), &scope.spawner()).await;
+    let off = MetricsServer::new(BindAddress::off()).bind(&scope.spawner(), &Metrics::new()).await;
     assert!(off.expect("it is fine").is_none());
     let mut server = serve(MetricsServer::new(BindAddress::all(0))).await;
     assert!(server.address.ip().is_unspecified());

@@ -16,7 +16,7 @@ use super::{busy, get, ok, send, text};
 pub(super) fn candidate(clock: &Clock) -> LeaderElector {
     let server = ApiServer::builder().clock(clock.clone()).build().expect("defaults are valid");
     let election = LeaderElectionConfig::new("default", "operator").identity("a");
-    election.build(Client::new(server, "default"), clock).expect("defaults are valid")
+    election.build(clock, Client::new(server, "default")).expect("defaults are valid")
 }
 
 fn is_closed(error: &kube::Error) -> bool {

@@ -33,7 +33,7 @@ pub struct RealControlPlaneBuilder {
     controller_manager: bool,
     audit_policy: Option<String>,
     directory: Option<PathBuf>,
-    ready_limit: Duration,
+    ready_timeout: Duration,
     pub(super) stop_limit: Duration,
 }
 
@@ -45,7 +45,7 @@ impl RealControlPlaneBuilder {
             controller_manager: false,
             audit_policy: None,
             directory: None,
-            ready_limit: Duration::from_secs(60),
+            ready_timeout: Duration::from_secs(60),
             stop_limit: Duration::from_secs(10),
         }
     }
@@ -70,8 +70,8 @@ impl RealControlPlaneBuilder {
     }
 
     /// Limit of the whole start. Default: 60 s.
-    pub fn ready_limit(mut self, limit: Duration) -> Self {
-        self.ready_limit = limit;
+    pub fn ready_timeout(mut self, limit: Duration) -> Self {
+        self.ready_timeout = limit;
         self
     }
 
@@ -99,7 +99,7 @@ impl RealControlPlaneBuilder {
             directory.write(file::AUDIT_POLICY, policy).map_err(in_directory(directory.path()))?;
         }
 
-        let deadline = self.clock.now() + self.ready_limit;
+        let deadline = self.clock.now() + self.ready_timeout;
         let mut attempt = 1;
         let (ports, processes) = loop {
             match self.start_processes(&directory, &credentials, deadline).await {
@@ -136,7 +136,7 @@ impl RealControlPlaneBuilder {
         let (arguments, log) = (self.api_server_flags(directory, ports), directory.join(&file::log(program)));
         let restarted = processes.restart(program, path, &arguments, log);
         restarted.map_err(|source| StartError::Spawn { program, path: path.to_owned(), source })?;
-        let deadline = self.clock.now() + self.ready_limit;
+        let deadline = self.clock.now() + self.ready_timeout;
         self.wait_for(processes, program, &probe(credentials, ports)?, READY, deadline).await
     }
 
@@ -209,7 +209,7 @@ impl RealControlPlaneBuilder {
             };
             if self.clock.now() >= deadline {
                 let log_tail = processes.log_tail(program);
-                let (limit, path) = (self.ready_limit, path.to_owned());
+                let (limit, path) = (self.ready_timeout, path.to_owned());
                 return Err(StartError::NotReady { program, limit, path, said, log_tail });
             }
             self.clock.sleep(LOOK).await;

@@ -98,7 +98,7 @@ impl RealControlPlane {
     /// Kills the API server, starts it again on the same port and data, and returns when it is ready. etcd goes on.
     ///
     /// # Errors
-    /// [`StartError`] if it is not ready within the builder's `ready_limit`.
+    /// [`StartError`] if it is not ready within the builder's `ready_timeout`.
     pub async fn restart_api_server(&mut self) -> Result<(), StartError> {
         let Self { options, processes, directory, credentials, ports, .. } = self;
         options.restart_api_server(processes, directory, credentials, *ports).await

@@ -90,7 +90,7 @@ fn a_retry_that_fails_says_which_attempt_it_was() {
 }
 
 #[test]
-fn a_failure_is_reported_that_the_journal_has_no_place_for_any_more() {
+fn a_failure_is_reported_that_the_history_has_no_place_for_any_more() {
     TestEnv::builder().test(async |env| {
         env.start(operator).await.unwrap();
         create_map(&env, "once", "1").await;
@@ -101,7 +101,7 @@ fn a_failure_is_reported_that_the_journal_has_no_place_for_any_more() {
             if !failed() {
                 break;
             }
-            assert!(number < 10_000, "the journal keeps 256 reconciles");
+            assert!(number < 10_000, "the history keeps 256 reconciles");
             change_map(&env, "good", &number.to_string()).await;
             env.clock().sleep(Duration::from_millis(1)).await;
         }

@@ -198,7 +198,7 @@ fn a_manager_that_only_waits_for_leadership_says_so() {
     let election = |identity: &str| LeaderElectionConfig::new("default", "test").identity(identity);
     let candidate = election("me");
     TestEnv::builder().manager(move |manager| manager.leader_election(candidate.clone())).test(async |env| {
-        let other = election("other").build(env.kube_client().clone(), env.clock()).unwrap();
+        let other = election("other").build(env.clock(), env.kube_client().clone()).unwrap();
         let leadership = other.acquire().await;
         let error = env.within(Duration::from_secs(3)).start(managed).await.unwrap_err();
         insta::assert_snapshot!(error, @"the manager does not lead after 3s: it waits for leadership, which other has");

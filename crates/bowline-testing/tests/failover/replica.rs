@@ -127,7 +127,7 @@ impl Orders {
     async fn freeze(&self) -> Result<()> {
         let clock = Clock::real();
         let (config, options) = (self.config().await?, TransportOptions::new(&clock));
-        let elector = self.election().build(transport::client(&config, &options)?, &clock)?;
+        let elector = self.election().build(&clock, transport::client(&config, &options)?)?;
         let leadership = elector.acquire().await;
         let workers = clock.scope("workers");
         for worker in 0..WORKERS {

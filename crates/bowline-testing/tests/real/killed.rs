@@ -43,7 +43,7 @@ async fn the_process_that_is_killed() {
     let Some(programs) = std::env::var_os(PROGRAMS).map(std::path::PathBuf::from) else { return };
     let builder = RealControlPlane::builder(Clock::real(), Binaries::in_directory(&programs));
     // It waits for an API server without a stand-in.
-    let _ = builder.directory(programs.join("plane")).ready_limit(LIMIT).start().await;
+    let _ = builder.directory(programs.join("plane")).ready_timeout(LIMIT).start().await;
 }
 
 /// Whether a process runs and is not a zombie.

@@ -97,7 +97,7 @@ async fn a_process_that_ends_early_is_reported_with_its_log_and_the_others_end()
 async fn a_plane_that_is_not_ready_in_time_is_given_up_with_the_reason() {
     let stand_ins = StandIns::new("stays", "stays");
     // Its port is closed.
-    let start = stand_ins.builder().ready_limit(Duration::from_millis(1)).start();
+    let start = stand_ins.builder().ready_timeout(Duration::from_millis(1)).start();
     let error = stand_ins.clock.timeout(LIMIT, start).await.expect("it is given up").unwrap_err();
     let StartError::NotReady { program, path, said, .. } = &error else { panic!("{error}") };
     assert_eq!((*program, path.as_str()), ("kube-apiserver", "/readyz"));

@@ -50,7 +50,7 @@ impl StandIns {
 
     pub(crate) fn builder(&self) -> RealControlPlaneBuilder {
         let binaries = Binaries::in_directory(self.directory.path());
-        RealControlPlane::builder(self.clock.clone(), binaries).directory(self.plane()).ready_limit(LIMIT)
+        RealControlPlane::builder(self.clock.clone(), binaries).directory(self.plane()).ready_timeout(LIMIT)
     }
 
     /// The directory of the programs, which contains the plane's.

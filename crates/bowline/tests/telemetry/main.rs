@@ -53,7 +53,7 @@ async fn operate() -> Outcome {
         reconcile.instrument(tracing::info_span!("looking at it"))
     };
     let controller = cluster.controller::<ConfigMap>().named("maps").build(reconcile)?;
-    let mut runs = cluster.journal().subscribe();
+    let mut runs = cluster.history().subscribe();
     cluster.start();
     controller.start()?;
     controller.wait_ready().await?;

@@ -55,7 +55,7 @@ pub(crate) fn replicas(deployment: &Deployment) -> Option<i32> {
 
 /// The reconciles of a Foo, oldest first.
 pub(crate) fn runs(env: &TestEnv, name: &str) -> Vec<ReconcileRecord> {
-    let mut runs = env.cluster().journal().runs();
+    let mut runs = env.cluster().history().runs();
     runs.retain(|run| run.request.name() == name);
     runs
 }

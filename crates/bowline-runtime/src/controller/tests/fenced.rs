@@ -28,7 +28,7 @@ fn key(name: &str) -> ObjectKey {
 
 fn elector(world: &World) -> LeaderElector {
     let election = LeaderElectionConfig::new("default", "election").identity("me");
-    election.build(world.kube.clone(), &world.clock).expect("it makes sense")
+    election.build(&world.clock, world.kube.clone()).expect("it makes sense")
 }
 
 /// A cluster with two connections to its server; one of them is fenced.
