@@ -14,7 +14,7 @@ use clap::Parser;
 pub(crate) struct Arguments {
     /// Watch the pods of a cluster, until Ctrl-C or SIGTERM; nothing is changed there
     ///
-    /// Without a path: the kubeconfig of $KUBECONFIG, or else ~/.kube/config, or else the cluster of this pod.
+    /// Without a path: the kubeconfig of $KUBECONFIG, or else the cluster of this pod, or else ~/.kube/config.
     #[arg(long, value_name = "PATH", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "it is there or not, with a path or without")]
     pub(crate) kubeconfig: Option<Option<PathBuf>>,

@@ -1,10 +1,11 @@
 //! The API server to talk to: one inside this process, or that of a cluster.
 
-use std::error::Error;
 use std::path::PathBuf;
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use bowline::clock::Clock;
+use bowline::runtime::Result;
+use bowline::runtime::transport::{self, TransportOptions};
+use kube::Client;
 
 /// An API server, until it is closed.
 pub(crate) struct Cluster {
@@ -15,17 +16,11 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// The cluster of `--kubeconfig`, or a plane without this flag.
-    pub(crate) async fn connect(kubeconfig: Option<&Option<PathBuf>>) -> Result<Self, Box<dyn Error>> {
-        let config = match kubeconfig {
-            None => return Self::plane().await,
-            Some(Some(path)) => {
-                let kubeconfig = Kubeconfig::read_from(path)?;
-                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
-            }
-            Some(None) => Config::infer().await?,
-        };
+    pub(crate) async fn connect(kubeconfig: Option<&Option<PathBuf>>, clock: &Clock) -> Result<Self> {
+        let Some(path) = kubeconfig else { return Self::plane().await };
+        let config = transport::config(path.as_deref()).await?;
         Ok(Self {
-            client: Client::try_from(config)?,
+            client: transport::client(&config, &TransportOptions::new(clock))?,
             #[cfg(feature = "plane")]
             plane: None,
         })
@@ -38,7 +33,7 @@ impl Cluster {
 
 #[cfg(feature = "plane")]
 impl Cluster {
-    async fn plane() -> Result<Self, Box<dyn Error>> {
+    async fn plane() -> Result<Self> {
         let plane = bowline::plane::Plane::start("pod-printer").await?;
         Ok(Self { client: plane.kube_client(), plane: Some(plane) })
     }
@@ -58,8 +53,8 @@ impl Cluster {
 #[cfg(not(feature = "plane"))]
 #[expect(clippy::unused_async, clippy::unused_self, reason = "as with a plane")]
 impl Cluster {
-    async fn plane() -> Result<Self, Box<dyn Error>> {
-        Err("no cluster is named: add --kubeconfig, with or without a path".into())
+    async fn plane() -> Result<Self> {
+        Err(bowline::runtime::Error::message("no cluster is named: add --kubeconfig, with or without a path"))
     }
 
     pub(crate) fn kubeconfig(&self) -> Option<String> {

@@ -3,13 +3,12 @@
 mod arguments;
 mod cluster;
 
-use std::error::Error;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use bowline::clock::Clock;
-use bowline::runtime::Signals;
+use bowline::runtime::{Result, Signals};
 use clap::Parser as _;
 use k8s_openapi::api::core::v1::Pod;
 use pod_printer::{Controller, Demo, Print};
@@ -33,12 +32,12 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+async fn run(arguments: &Arguments) -> Result<()> {
     let mut signals = Signals::listen()?;
     let clock = Clock::real();
     let scope = clock.scope("pod-printer");
     let namespace = &arguments.namespace;
-    let cluster = Cluster::connect(arguments.kubeconfig.as_ref()).await?;
+    let cluster = Cluster::connect(arguments.kubeconfig.as_ref(), &clock).await?;
 
     let print: Print = Arc::new(print);
     let demo = Demo::new(clock, cluster.client(), namespace, print.clone());

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader, Lines, Read as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use serde_json::json;
+
 /// The program outside a pod, also if the tests run in one.
 fn pod_printer() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pod-printer"));
@@ -79,6 +81,39 @@ impl Running {
         let mut logged = String::new();
         self.program.stderr.take().expect("a pipe").read_to_string(&mut logged).expect("text");
         assert!(logged.ends_with("INFO stopped\n"), "{logged}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_credential_plugin_that_fails_shows_no_secret() {
+    let path = std::env::temp_dir().join(format!("bowline-pod-printer-{}", std::process::id()));
+    let kubeconfig = json!({
+        "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "current-context": "a",
+        "users": [{"name": "a", "user": {"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": "/bin/sh",
+            "args": ["-c", "echo TOKEN-OF-STDOUT; echo no such account >&2; exit 1", "SECRET-OF-ARGS"],
+            "env": [{"name": "PASSWORD", "value": "SECRET-OF-ENV"}],
+            "interactiveMode": "Never",
+        }}}],
+    });
+    std::fs::write(&path, kubeconfig.to_string()).unwrap();
+    let mut command = pod_printer();
+    let mut program =
+        command.arg("--kubeconfig").arg(&path).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let mut logged: Vec<_> = lines.by_ref().take(2).collect();
+    let _ = program.kill();
+    logged.extend(lines);
+    let _ = program.wait();
+    let _ = std::fs::remove_file(path);
+    let text = logged.join("\n");
+    assert!(text.contains(r#"credential plugin "sh" failed (exit status: 1): no such account"#), "{text}");
+    for secret in ["TOKEN-OF-STDOUT", "SECRET-OF-ARGS", "SECRET-OF-ENV"] {
+        assert!(!text.contains(secret), "{secret} is shown: {text}");
     }
 }
 
