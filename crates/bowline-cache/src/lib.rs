@@ -17,6 +17,7 @@ mod lister;
 mod metrics;
 mod namespaces;
 mod packed;
+mod redact;
 mod reflector;
 mod shared_informer;
 mod unchanged_objects;
@@ -56,4 +57,5 @@ pub mod internal {
         without_managed_fields,
     };
     pub use crate::kind::redact_values;
+    pub use crate::redact::{auth_error_text, is_auth_error, redacted_text, without_secrets};
 }

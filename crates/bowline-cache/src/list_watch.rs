@@ -16,6 +16,7 @@ use kube::core::Status;
 use kube::{Client, Resource as _};
 
 use crate::kind::{Kind, Representation};
+use crate::redact::without_secrets;
 
 /// Maximum bytes read from an error response.
 const MAX_STATUS: usize = 64 * 1024;
@@ -95,9 +96,9 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 impl ListWatchError {
-    /// Wraps an error of a connection.
+    /// Wraps an error of a connection. Secrets in an error of credentials are left out.
     pub fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Transport(error.into())
+        Self::Transport(without_secrets(error.into()))
     }
 
     /// HTTP status code, if the server returned one.

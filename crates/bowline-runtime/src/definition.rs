@@ -10,6 +10,8 @@ use kube::api::{ListParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt as _};
 
+use crate::error::describe;
+
 /// Time between two checks of a definition that is not established yet.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -231,6 +233,6 @@ fn is_being_deleted(definition: &CustomResourceDefinition) -> bool {
 fn server_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        _ => error.to_string(),
+        _ => describe(error),
     }
 }

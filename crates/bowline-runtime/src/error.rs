@@ -6,6 +6,7 @@ mod predicates;
 use std::error::Error as StdError;
 use std::fmt;
 
+use bowline_cache::internal::{is_auth_error, redacted_text};
 pub use context::ErrorContext;
 pub use predicates::ErrorPredicates;
 use predicates::status_in;
@@ -174,20 +175,22 @@ pub fn terminal(error: impl Into<BoxError>) -> Error {
     Error(Box::new(Terminal(TerminalCause(error.into()))))
 }
 
-/// The error and its sources, each once, as one line.
+/// The error and its sources, each once, as one line. Secrets in errors of credentials are left out.
 pub(crate) fn describe(error: &(dyn StdError + 'static)) -> String {
     let mut line = String::new();
     for error in chain(error) {
         // A client's error prints the server's message, but not as the `Status` prints it.
-        let text = status_in(error).map_or_else(|| error.to_string(), |status| status.message.clone());
+        let text = status_in(error).map_or_else(|| redacted_text(error), |status| status.message.clone());
         // Many errors print their source in their own text.
-        if line.contains(&text) {
-            continue;
+        if !line.contains(&text) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&text);
         }
-        if !line.is_empty() {
-            line.push_str(": ");
+        if is_auth_error(error) {
+            break;
         }
-        line.push_str(&text);
     }
     line
 }

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 
 use bowline_cache::ObjectKey;
+use bowline_cache::internal::without_secrets;
 use bytes::Bytes;
 use form_urlencoded::byte_serialize;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, WARNING};
@@ -171,9 +172,9 @@ impl Request {
             Err(error) => match error.downcast::<kube::Error>() {
                 Ok(error) => match *error {
                     kube::Error::Api(status) => return Err(Failure::Status(status, Vec::new())),
-                    error => return Err(Failure::Transport(error.into())),
+                    error => return Err(Failure::Transport(without_secrets(error.into()))),
                 },
-                Err(error) => return Err(Failure::Transport(error)),
+                Err(error) => return Err(Failure::Transport(without_secrets(error))),
             },
         };
         let warnings = warnings(response.headers());

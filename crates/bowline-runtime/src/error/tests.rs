@@ -191,3 +191,17 @@ fn a_missing_right_and_an_old_version_are_found_through_every_wrapper() {
     let expired = Error::from(Own::from(refused(410, "Expired")));
     assert!(expired.is_expired() && !expired.is_forbidden());
 }
+
+#[cfg(unix)]
+#[test]
+fn secrets_in_errors_of_a_given_client_are_not_shown() {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{ExitStatus, Output};
+
+    let out =
+        Output { status: ExitStatus::from_raw(256), stdout: b"TOKEN-OF-STDOUT".to_vec(), stderr: Vec::new() };
+    let cmd = "PASSWORD=SECRET-OF-ENV sh SECRET-OF-ARGS".to_owned();
+    let cause = kube::client::AuthError::AuthExecRun { cmd, out: Box::new(out) };
+    let text = Error::from(kube::Error::Service(cause.into())).context("cannot list").to_string();
+    assert_eq!(text, "cannot list: ServiceError: the credential plugin failed (exit status: 1)");
+}

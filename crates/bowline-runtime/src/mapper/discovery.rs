@@ -13,6 +13,7 @@ use kube::core::discovery::v2::APIGroupDiscoveryList;
 
 use super::{MapperError, MapperFuture, RestMapper, RestMapping};
 use crate::BoxError;
+use crate::error::describe;
 
 /// Minimum interval between two discoveries.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -148,7 +149,8 @@ impl DiscoveryMapper {
                     Ok(list) => read_list(&group.name, &version.version, list.resources, &mut known),
                     // An aggregated API server may be unavailable; the other groups are still valid.
                     Err(error) => {
-                        tracing::warn!(version = version.group_version, %error, "cannot discover an API group");
+                        let (version, error) = (version.group_version, describe(&error));
+                        tracing::warn!(version, error, "cannot discover an API group");
                     }
                 }
             }

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::handler::{Response, text};
 use crate::BoxError;
+use crate::error::describe;
 use crate::log_throttle::LogThrottle;
 
 /// Timeout of a review.
@@ -127,7 +128,7 @@ impl TokenAuthorizer {
                  serve metrics without authentication, or use a cluster that has it"
             )
         } else {
-            error.to_string()
+            describe(&**error)
         };
         if self.log.lock().unwrap_or_else(PoisonError::into_inner).is_news(&text, self.clock.now()) {
             tracing::error!(review = kind, error = text, "cannot authorize requests");

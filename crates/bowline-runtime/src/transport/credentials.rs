@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bowline_cache::internal::auth_error_text;
 use kube::client::AuthError;
 use kube::config::{AuthInfo, Config};
 
@@ -98,7 +99,7 @@ impl CredentialSource {
                 status: out.status.to_string(),
                 stderr: shortened(&out.stderr),
             },
-            other => CredentialsError::Unusable(other.to_string()),
+            other => CredentialsError::Unusable(auth_error_text(&other)),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bowline_apiserver::BuildError;
+use bowline_cache::internal::redacted_text;
 use bowline_clock::TaskError;
 use bowline_runtime::transport::TransportError;
 use bowline_runtime::{ControllerError, ManagerError};
@@ -135,6 +136,6 @@ pub enum FinishError {
 pub(super) fn said(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        _ => error.to_string(),
+        _ => redacted_text(error),
     }
 }

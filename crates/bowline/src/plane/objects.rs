@@ -215,7 +215,7 @@ impl Document {
         let created = objects.create(&PostParams::default(), &object).await;
         let created = created.map_err(|error| match error {
             kube::Error::Api(status) => refused(status.message.clone()),
-            other => refused(other.to_string()),
+            other => refused(bowline_runtime::Error::from(other).to_string()),
         })?;
         let (kind, name) = (&kind.kind, created.name_any());
         tracing::info!(kind, namespace = created.namespace(), name, "object created");
