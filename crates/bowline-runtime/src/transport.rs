@@ -44,12 +44,13 @@ use crate::{BoxError, Metrics};
 use connection::Connector;
 use credentials::CredentialSource;
 use deadline::Deadline;
-use plugin::{Authorized, PluginAuth, PluginIdentity, Plugins};
+use plugin::{Authorized, PluginAuth, PluginIdentity};
 use pool::{Pool, PoolLimits};
 use rate_limit::{RateLimit, RateLimited};
 use retry::{Limits, Retry};
 
 pub use credentials::CredentialsError;
+pub(crate) use plugin::Plugins;
 pub(crate) use request::reads;
 pub(crate) use request_service::AnswerBody;
 pub use request_service::RequestService;
@@ -267,6 +268,12 @@ impl TransportOptions {
     /// API servers have priority and fairness.
     pub fn rate(mut self, limit: TokenBucket) -> Self {
         self.rate = Some(limit);
+        self
+    }
+
+    /// Plugins to share with other transports.
+    pub(crate) fn plugins(mut self, plugins: &Plugins) -> Self {
+        self.plugins = plugins.clone();
         self
     }
 

@@ -6,7 +6,7 @@ use kube::client::Body;
 
 use crate::Metrics;
 use crate::leader_election::Fence;
-use crate::transport::{RequestService, Transport, TransportError, TransportOptions};
+use crate::transport::{Plugins, RequestService, Transport, TransportError, TransportOptions};
 
 /// The connection of a manager to its API server: a [`Config`], for transports of the manager's own, or an existing client.
 ///
@@ -19,10 +19,32 @@ pub struct ConnectionConfig(Way);
 
 #[derive(Clone)]
 enum Way {
-    Configured(Box<Config>, Option<Box<TransportOptions>>),
+    Configured(Box<Config>, RequestOptions),
     Given(kube::Client),
     /// Nothing is sent.
     Refused,
+}
+
+/// The options of all transports for a configuration. Either way, they share the credential plugin, so that it runs once.
+#[derive(Clone)]
+enum RequestOptions {
+    Default(Plugins),
+    Given(Box<TransportOptions>),
+}
+
+impl RequestOptions {
+    fn transport(
+        &self,
+        config: &Config,
+        clock: &Clock,
+        metrics: &Metrics,
+    ) -> Result<Transport, TransportError> {
+        let options = match self {
+            Self::Default(plugins) => TransportOptions::new(clock).plugins(plugins),
+            Self::Given(options) => TransportOptions::clone(options),
+        };
+        Transport::new(config, &options.metrics(metrics))
+    }
 }
 
 /// The built services.
@@ -40,7 +62,7 @@ impl ConnectionConfig {
     /// Connects to the server of a configuration, with options for its requests. The manager sets their metrics.
     #[must_use]
     pub fn with_options(config: Config, options: TransportOptions) -> Self {
-        Self(Way::Configured(Box::new(config), Some(Box::new(options))))
+        Self(Way::Configured(Box::new(config), RequestOptions::Given(Box::new(options))))
     }
 
     /// No connection: every request fails. For a manager that is only asked what it [declares](crate::Manager::describe).
@@ -52,7 +74,7 @@ impl ConnectionConfig {
     pub(super) fn make(&self, clock: &Clock, metrics: &Metrics) -> Result<Ways, TransportError> {
         Ok(match &self.0 {
             Way::Configured(config, options) => {
-                let transport = transport(config, options.as_deref(), clock, metrics)?;
+                let transport = options.transport(config, clock, metrics)?;
                 Ways { route: (&transport).into(), way: Made::Transport(transport) }
             }
             Way::Given(kube) => Ways { route: kube.clone().into(), way: Made::Given(kube.clone()) },
@@ -70,9 +92,7 @@ impl ConnectionConfig {
         metrics: &Metrics,
     ) -> Result<kube::Client, TransportError> {
         Ok(match &self.0 {
-            Way::Configured(config, options) => {
-                transport(config, options.as_deref(), clock, metrics)?.client()
-            }
+            Way::Configured(config, options) => options.transport(config, clock, metrics)?.client(),
             Way::Given(kube) => kube.clone(),
             Way::Refused => refusing_client(),
         })
@@ -89,16 +109,6 @@ fn refusing_client() -> kube::Client {
     kube::Client::new(tower::service_fn(refuse), "default")
 }
 
-fn transport(
-    config: &Config,
-    options: Option<&TransportOptions>,
-    clock: &Clock,
-    metrics: &Metrics,
-) -> Result<Transport, TransportError> {
-    let options = options.map_or_else(|| TransportOptions::new(clock), Clone::clone);
-    Transport::new(config, &options.metrics(metrics))
-}
-
 impl Ways {
     /// The service of a client whose writes pass only while the fence is open.
     pub(super) fn fenced(&self, fence: &Fence) -> RequestService {
@@ -111,7 +121,7 @@ impl Ways {
 
 impl From<Config> for ConnectionConfig {
     fn from(config: Config) -> Self {
-        Self(Way::Configured(Box::new(config), None))
+        Self(Way::Configured(Box::new(config), RequestOptions::Default(Plugins::default())))
     }
 }
 

@@ -53,7 +53,7 @@ type Outcome = Result<Arc<Credential>, CredentialsError>;
 
 /// The plugins that transports with the same options share, one per configuration.
 #[derive(Clone, Default)]
-pub(super) struct Plugins(Arc<Mutex<Vec<(Value, Plugin)>>>);
+pub(crate) struct Plugins(Arc<Mutex<Vec<(Value, Plugin)>>>);
 
 impl Plugins {
     /// Must be called in a tokio runtime.

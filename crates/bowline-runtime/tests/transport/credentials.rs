@@ -7,7 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bowline_apiserver::{ApiServer, ServeOptions, ServerHandle};
 use bowline_clock::Clock;
+use bowline_runtime::leader_election::LeaderElectionConfig;
 use bowline_runtime::transport::{self, CredentialsError, RequestError, TransportOptions};
+use bowline_runtime::{Action, Context, Manager, Request};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Config;
 use kube::config::{AuthInfo, ExecConfig, KubeConfigOptions, Kubeconfig};
 use tempfile::TempDir;
@@ -142,6 +145,25 @@ async fn a_plugin_runs_once_for_all_transports_with_the_same_options_and_blocks_
         assert_eq!(answer.unwrap().status(), 200);
     }
     assert_eq!(get(&clients[0], "/api/v1/pods").await.unwrap().status(), 200);
+    assert_eq!(runs(directory.path()), 1);
+}
+
+#[tokio::test]
+async fn a_plugin_runs_once_for_all_clients_of_a_manager_from_a_configuration() {
+    let directory = TempDir::new().unwrap();
+    let (serving, mut config) = server(AuthInfo::default()).await;
+    let status = serde_json::json!({"token": token(&serving)});
+    config.auth_info = plugin(&counted(directory.path(), "true", &status));
+    let scope = Clock::real().scope("test");
+    let election = LeaderElectionConfig::new("default", "operator").identity("a");
+    let manager = Manager::builder(&scope.spawner(), config).leader_election(election).build().unwrap();
+    let reconcile = |_: Context, _: Request| async { Ok::<_, std::convert::Infallible>(Action::done()) };
+    manager.controller::<ConfigMap>().register(reconcile).unwrap();
+    let running = manager.clone();
+    let run = scope.spawn("run", async move { running.run().await });
+    manager.wait_ready().await.unwrap();
+    manager.request_stop();
+    run.await.unwrap().unwrap();
     assert_eq!(runs(directory.path()), 1);
 }
 

@@ -11,13 +11,13 @@ use http::{Request, Response};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use kube::Client;
 use kube::client::Body;
-use kube::{Client, Config};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tower_service::Service;
 
 use super::calls::CallLog;
-use super::plane::client_of;
+use super::plane::ConfiguredServer;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -32,7 +32,7 @@ pub(super) enum OperatorServer {
     /// In this process.
     Embedded(ApiServer, User),
     /// The one of a configuration.
-    Configured(Box<Config>),
+    Configured(Box<ConfiguredServer>),
 }
 
 /// The way to the server for one run.
@@ -60,7 +60,7 @@ impl OperatorServer {
     ) -> Result<Client, TransportError> {
         let route = match self {
             Self::Embedded(server, user) => Route::Embedded(server.clone(), user.clone()),
-            Self::Configured(config) => Route::Client(client_of(config, namespace)?),
+            Self::Configured(server) => Route::Client(server.client(namespace)?),
         };
         Ok(Client::new(Connection { route, calls, cut }, namespace))
     }

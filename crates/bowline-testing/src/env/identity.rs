@@ -16,7 +16,7 @@ use kube::{Api, Client, Config};
 use serde_json::json;
 
 use super::EnvError;
-use super::plane::client_of;
+use super::plane::ConfiguredServer;
 
 /// Name of the operator's service account in the test's namespace.
 const ACCOUNT: &str = "operator";
@@ -55,22 +55,23 @@ pub(super) fn with_user_agent(config: &Config) -> Config {
 /// The configuration of an operator on a real control plane: a service account in the test's namespace, bound to
 /// `cluster-admin`, and a token of it.
 pub(super) async fn service_account(
-    admin: &Config,
+    admin: &ConfiguredServer,
     namespace: &str,
     clock: &Clock,
-) -> Result<Config, EnvError> {
+) -> Result<ConfiguredServer, EnvError> {
     let failed =
         |source: kube::Error| EnvError::Identity { user: user_name(namespace), source: Box::new(source) };
-    let client = client_of(admin, namespace)?;
+    let client = admin.client(namespace)?;
     let token = token(client, namespace).await.map_err(failed)?;
-    let mut config = admin.clone();
+    let mut config = admin.config.clone();
     config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };
-    let operator = client_of(&config, namespace)?;
+    let server = admin.with(config);
+    let operator = server.client(namespace)?;
     match clock.timeout(BINDING_TIMEOUT, wait_allowed(operator, clock)).await {
         Ok(allowed) => allowed.map_err(failed)?,
         Err(_) => return Err(EnvError::Binding { user: user_name(namespace), limit: BINDING_TIMEOUT }),
     }
-    Ok(config)
+    Ok(server)
 }
 
 /// Creates the account and its binding, and returns a token.

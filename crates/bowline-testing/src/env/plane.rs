@@ -42,51 +42,52 @@ pub(super) enum Plane {
     /// In this process.
     Embedded(ApiServer),
     /// A real control plane of the environment's own.
-    Own(Box<RealControlPlane>, Box<Config>),
+    Own(Box<RealControlPlane>, Box<ConfiguredServer>),
     /// A real control plane that other tests use too.
-    Shared(Box<Config>),
+    Shared(Box<ConfiguredServer>),
     /// An existing cluster.
-    Existing(Box<Config>),
+    Existing(Box<ConfiguredServer>),
 }
 
 impl Plane {
     /// The server of the arm `real` or `existing`.
     pub(super) async fn find(arm: Arm, existing: Existing, clock: &Clock) -> Result<Self, EnvError> {
         if arm == Arm::Existing {
-            return Ok(Self::Existing(Box::new(existing.config().await?)));
+            return Ok(Self::Existing(Box::new(ConfiguredServer::new(existing.config().await?))));
         }
         if let Some(path) = env::var_os(REAL_KUBECONFIG) {
-            return Ok(Self::Shared(Box::new(transport::config(Some(Path::new(&path))).await?)));
+            let config = transport::config(Some(Path::new(&path))).await?;
+            return Ok(Self::Shared(Box::new(ConfiguredServer::new(config))));
         }
         let Some(directory) = env::var_os(ASSETS) else { return Err(EnvError::NoPrograms) };
         let plane =
             RealControlPlane::builder(clock.clone(), Binaries::in_directory(directory)).start().await?;
         let config = transport::config(Some(&plane.kubeconfig())).await?;
-        Ok(Self::Own(Box::new(plane), Box::new(config)))
+        Ok(Self::Own(Box::new(plane), Box::new(ConfiguredServer::new(config))))
     }
 
     /// A fresh client of the test's user, on the current runtime.
     pub(super) fn client(&self, namespace: &str) -> Result<Client, EnvError> {
         match self {
             Self::Embedded(server) => Ok(Client::new(server.clone(), namespace)),
-            Self::Own(_, config) | Self::Shared(config) | Self::Existing(config) => {
-                Ok(client_of(config, namespace)?)
+            Self::Own(_, server) | Self::Shared(server) | Self::Existing(server) => {
+                Ok(server.client(namespace)?)
             }
         }
     }
 
     /// The same server for the operator's user, which is created where it needs objects.
     pub(super) async fn operator(&self, namespace: &str, clock: &Clock) -> Result<OperatorServer, EnvError> {
-        let config = match self {
+        let server = match self {
             Self::Embedded(server) => {
                 return Ok(OperatorServer::Embedded(server.clone(), identity::user(namespace)));
             }
-            Self::Own(_, config) | Self::Shared(config) => {
-                identity::service_account(config, namespace, clock).await?
+            Self::Own(_, server) | Self::Shared(server) => {
+                identity::service_account(server, namespace, clock).await?
             }
-            Self::Existing(config) => identity::with_user_agent(config),
+            Self::Existing(server) => server.with(identity::with_user_agent(&server.config)),
         };
-        Ok(OperatorServer::Configured(Box::new(config)))
+        Ok(OperatorServer::Configured(Box::new(server)))
     }
 
     /// Creates the test's namespace and returns its name: the given one, with a random suffix on a shared server.
@@ -138,12 +139,12 @@ impl Plane {
 
     /// Deletes the test's objects from a shared server.
     async fn delete_objects(&self, namespace: &str) -> kube::Result<()> {
-        let (config, has_binding) = match self {
+        let (server, has_binding) = match self {
             Self::Embedded(_) | Self::Own(..) => return Ok(()),
-            Self::Shared(config) => (config, true),
-            Self::Existing(config) => (config, false),
+            Self::Shared(server) => (server, true),
+            Self::Existing(server) => (server, false),
         };
-        let client = client_of(config, namespace).map_err(|error| kube::Error::Service(error.into()))?;
+        let client = server.client(namespace).map_err(|error| kube::Error::Service(error.into()))?;
         let bindings =
             if has_binding { identity::delete_binding(client.clone(), namespace).await } else { Ok(()) };
         let namespaces = Api::<Namespace>::all(client);
@@ -155,9 +156,26 @@ impl Plane {
     }
 }
 
-/// A fresh client on the current runtime.
-pub(super) fn client_of(config: &Config, namespace: &str) -> Result<Client, TransportError> {
-    let mut config = config.clone();
-    namespace.clone_into(&mut config.default_namespace);
-    transport::client(&config, &TransportOptions::new(&Clock::real()))
+/// A server outside this process. Its clients share one credential plugin, so that a user logs in once.
+pub(super) struct ConfiguredServer {
+    pub(super) config: Config,
+    options: TransportOptions,
+}
+
+impl ConfiguredServer {
+    fn new(config: Config) -> Self {
+        Self { config, options: TransportOptions::new(&Clock::real()) }
+    }
+
+    /// The same server with another configuration.
+    pub(super) fn with(&self, config: Config) -> Self {
+        Self { config, options: self.options.clone() }
+    }
+
+    /// A fresh client on the current runtime.
+    pub(super) fn client(&self, namespace: &str) -> Result<Client, TransportError> {
+        let mut config = self.config.clone();
+        namespace.clone_into(&mut config.default_namespace);
+        transport::client(&config, &self.options)
+    }
 }

@@ -12,7 +12,9 @@ use bowline_testing::{Arm, EnvError, InstallError, TestEnv, TestEnvBuilder};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
+use kube::config::Kubeconfig;
 use kube::{Api, Client, CustomResourceExt as _};
+use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::website::{LongWebsite, Website, create_map};
@@ -21,7 +23,7 @@ use crate::website::{LongWebsite, Website, create_map};
 struct Cluster {
     server: ApiServer,
     kubeconfig: TemporaryKubeconfig,
-    _serving: ServerHandle,
+    serving: ServerHandle,
 }
 
 /// The user agents of requests for config maps, with their verbs.
@@ -48,7 +50,7 @@ impl Cluster {
         let serving = server.serve(listener, ServeOptions::default()).expect("the test's own setup works");
         let kubeconfig =
             serving.kubeconfig().write_temporary("bowline-testing").expect("the test's own setup works");
-        let cluster = Self { server, kubeconfig, _serving: serving };
+        let cluster = Self { server, kubeconfig, serving };
         cluster
             .definitions()
             .create(&PostParams::default(), &Website::crd())
@@ -127,4 +129,34 @@ async fn the_operator_has_a_user_agent_of_its_own_and_its_calls_are_recorded() {
     assert!(seen.contains(&("watch", "bowline-testing-operator".to_owned())), "{seen:?}");
     let creators: Vec<_> = seen.iter().filter(|(verb, _)| *verb == "create").collect();
     assert!(matches!(creators[..], [(_, agent)] if !agent.contains("operator")), "{seen:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_credential_plugin_runs_once_for_a_test_and_its_operator() {
+    let cluster = Cluster::start().await;
+    let beside = |name: &str| cluster.kubeconfig.path().with_file_name(name);
+    let (config, count) = (beside("config-with-plugin"), beside("count"));
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": cluster.serving.kubeconfig().token().expose()},
+    });
+    let mut kubeconfig = Kubeconfig::read_from(cluster.kubeconfig.path()).unwrap();
+    let auth = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/sh",
+        "args": ["-c", format!("echo >> '{}'; echo '{credential}'", count.display())],
+        "interactiveMode": "Never",
+    }});
+    kubeconfig.auth_infos[0].auth_info = Some(serde_json::from_value(auth).unwrap());
+    std::fs::write(&config, serde_json::to_vec(&kubeconfig).unwrap()).unwrap();
+    let env = TestEnv::builder().arm(Arm::Existing).kubeconfig(&config).context("bowline");
+    let env = env.start().await.unwrap();
+    let look = async |_: Context, _: Arc<ConfigMap>| Ok::<_, Error>(Action::done());
+    env.start(move |manager: &Manager| manager.controller::<ConfigMap>().register(look)).await.unwrap();
+    env.finish().await.unwrap();
+    let runs = std::fs::read_to_string(&count).unwrap();
+    let removed = [config, count].map(std::fs::remove_file);
+    assert!(removed.iter().all(Result::is_ok) && runs.lines().count() == 1, "{runs:?}");
 }
