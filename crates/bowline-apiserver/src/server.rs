@@ -24,7 +24,7 @@ use crate::builder::ApiServerBuilder;
 #[cfg(feature = "faults")]
 use crate::faults::Exchange;
 use crate::hooks::{Disconnected, Hook, RequestInfo, Verdict};
-use crate::object::Meta;
+use crate::object::{self, Meta};
 use crate::query::Query;
 use crate::registry::Registry;
 use crate::request::{ResourcePath, Target, Verb};
@@ -40,8 +40,8 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// response.
 const MAX_DISCARDED: usize = 8 * MAX_BODY;
 
-/// Bodies from this size on are processed on other threads than those that serve requests.
-const LARGE_BODY: usize = 64 * 1024;
+/// Writes with larger bodies, or of larger objects, are processed on other threads than those that serve requests.
+const LARGE_OBJECT: usize = 64 * 1024;
 
 /// The object store.
 pub(crate) type Store = bowline_storage::Store<Meta>;
@@ -213,7 +213,7 @@ impl ApiServer {
             let Incoming { target, method, headers, .. } = &incoming;
             return Ok((non_resource::answer(inner, target, method, headers, &query), false));
         };
-        let (answer, committed) = if is_heavy(&bytes, &incoming) {
+        let (answer, committed) = if is_heavy(inner, call, path, &bytes, &incoming.headers) {
             self.answer_on_a_thread(incoming, call, query, bytes).await?
         } else {
             rest::answer(inner, call, &incoming.user, path, &incoming.headers, &query, &bytes)
@@ -245,17 +245,35 @@ impl ApiServer {
     }
 }
 
-/// Whether a write may compute for long: it has a large body, it is a JSON patch of an object of any size, or it
-/// compiles the schemas of a definition.
-fn is_heavy(body: &Bytes, incoming: &Incoming) -> bool {
-    let is_write = || matches!(incoming.method, Method::POST | Method::PUT | Method::PATCH);
-    let is_definition =
-        || incoming.target.as_resource().is_some_and(|path| path.resource == "customresourcedefinitions");
-    let is_json_patch = || {
-        incoming.method == Method::PATCH
-            && matches!(negotiate::patch(&incoming.headers), Ok(negotiate::PatchType::Json))
+/// Whether a write may compute for long, or wait for one that does:
+/// - it has a large body or a large stored object, or is a JSON patch of an object of any size;
+/// - it deletes a collection;
+/// - it is about a definition, whose schemas are compiled and whose objects are deleted, or about a kind whose
+///   definition is being deleted.
+fn is_heavy(
+    inner: &Inner,
+    call: &RequestInfo,
+    path: &ResourcePath,
+    body: &Bytes,
+    headers: &HeaderMap,
+) -> bool {
+    match call.verb {
+        Verb::Get | Verb::List | Verb::Watch | Verb::Other => return false,
+        Verb::DeleteCollection => return true,
+        Verb::Patch if matches!(negotiate::patch(headers), Ok(negotiate::PatchType::Json)) => return true,
+        Verb::Create | Verb::Update | Verb::Patch | Verb::Delete => {}
+    }
+    if body.len() > LARGE_OBJECT || path.resource == "customresourcedefinitions" {
+        return true;
+    }
+    let Some(resource) = inner.registry.find(&path.group, &path.version, &path.resource) else {
+        return false;
     };
-    body.len() > LARGE_BODY || (is_write() && (is_json_patch() || is_definition()))
+    let stored = path
+        .name
+        .as_ref()
+        .and_then(|name| inner.store.get(resource.table, &object::key(path.namespace.as_deref(), name)));
+    resource.behaviour.is_terminating() || stored.is_some_and(|record| record.body.len() > LARGE_OBJECT)
 }
 
 impl fmt::Debug for ApiServer {

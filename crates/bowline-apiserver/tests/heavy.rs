@@ -1,6 +1,7 @@
 //! Writes that compute for long run beside the threads that serve all other requests.
 
 use bowline_apiserver::{ApiServer, Body};
+use bowline_clock::Clock;
 use futures::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
@@ -37,6 +38,80 @@ async fn a_large_write_leaves_the_thread_to_others() {
         Box::pin(server.handle(request("PATCH", &path, "application/json-patch+json", &json!(operations))));
     assert!(patch.as_mut().now_or_never().is_none(), "a JSON patch is not computed on this thread");
     assert_eq!(patch.await.expect("it is answered").status(), 200);
+}
+
+/// Runs a test with one thread for long computations.
+fn run<F: Future<Output = ()>>(test: F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
+    runtime.expect("a runtime can be made").block_on(test);
+}
+
+/// Sends a write while the thread for long computations is busy: it is not answered before that thread is free.
+async fn waits_for_the_other_thread(server: &ApiServer, write: Request<Full<bytes::Bytes>>) {
+    let scope = Clock::real().scope("test");
+    let (release, busy) = std::sync::mpsc::channel::<()>();
+    let busy = scope.spawn_blocking("busy", move || busy.recv());
+    let text = format!("{} {}", write.method(), write.uri());
+    let mut write = Box::pin(server.handle(write));
+    assert!(write.as_mut().now_or_never().is_none(), "{text} is not done on the thread that serves requests");
+    drop(release);
+    assert_eq!(write.await.expect("it is answered").status(), 200, "{text}");
+    let _ = busy.await;
+}
+
+#[test]
+fn a_small_write_to_a_large_object_leaves_the_thread_to_others() {
+    run(async {
+        let server = ApiServer::builder().build().expect("it can be built");
+        let map = json!({"metadata": {"name": "large"}, "data": {"k": "v".repeat(1_000_000)}});
+        let created = server.handle(request("POST", MAPS, "application/json", &map)).await;
+        assert_eq!(created.expect("it is answered").status(), 201);
+        let path = format!("{MAPS}/large");
+        let patch = request("PATCH", &path, "application/merge-patch+json", &json!({"data": {"a": "b"}}));
+        waits_for_the_other_thread(&server, patch).await;
+        let small = json!({"metadata": {"name": "large"}});
+        waits_for_the_other_thread(&server, request("PUT", &path, "application/json", &small)).await;
+        let delete = server.handle(request("DELETE", &path, "application/json", &json!({})));
+        let answer = delete.now_or_never().expect("the object is small now").expect("it is answered");
+        assert_eq!(answer.status(), 200);
+    });
+}
+
+#[test]
+fn deletes_of_collections_and_definitions_leave_the_thread_to_others() {
+    run(async {
+        let server = ApiServer::builder().build().expect("it can be built");
+        let version = json!({
+            "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+        });
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "gadgets.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Namespaced", "versions": [version],
+                "names": {"plural": "gadgets", "kind": "Gadget"},
+            },
+        });
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let held = json!({
+            "apiVersion": "example.com/v1", "kind": "Gadget",
+            "metadata": {"name": "a", "finalizers": ["example.com/hold"]},
+        });
+        let gadgets = "/apis/example.com/v1/namespaces/default/gadgets";
+        for (path, object) in [(definitions, &definition), (gadgets, &held)] {
+            let created = server.handle(request("POST", path, "application/json", object)).await;
+            assert_eq!(created.expect("it is answered").status(), 201);
+        }
+        let delete = |path: &str| request("DELETE", path, "application/json", &json!({}));
+        waits_for_the_other_thread(&server, delete(MAPS)).await;
+        waits_for_the_other_thread(&server, delete(&format!("{definitions}/gadgets.example.com"))).await;
+        // It ends the deletion of the definition.
+        let release = json!({"metadata": {"finalizers": null}});
+        let release = request("PATCH", &format!("{gadgets}/a"), "application/merge-patch+json", &release);
+        waits_for_the_other_thread(&server, release).await;
+        let gone = server.handle(request("GET", gadgets, "application/json", &Value::Null)).await;
+        assert_eq!(gone.expect("it is answered").status(), 404);
+    });
 }
 
 #[tokio::test]

@@ -11,8 +11,13 @@ use http::{Method, Request};
 use http_body_util::{BodyExt as _, Full};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Long computations, such as deletes of collections, run on its other threads.
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| Builder::new_current_thread().build().expect("a runtime can be built"));
 
 /// With three objects to go on with.
 static SERVER: LazyLock<ApiServer> = LazyLock::new(|| {
@@ -67,8 +72,7 @@ pub(crate) fn request(data: &[u8]) {
 fn answer(request: http::request::Builder) -> (u16, Value) {
     let Ok(request) = request.body(Full::new(Bytes::new())) else { return (0, Value::Null) };
     let asked = format!("{} {}", request.method(), request.uri());
-    let response = SERVER.handle(request).now_or_never().expect("it does not wait");
-    let response = response.expect("nobody cuts the connection");
+    let response = RUNTIME.block_on(SERVER.handle(request)).expect("nobody cuts the connection");
     let code = response.status().as_u16();
     let is_watch = http_body::Body::size_hint(response.body()).exact().is_none();
     if is_watch {
