@@ -1,10 +1,12 @@
 //! Options of a server.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bowline_clock::Clock;
 use bowline_storage::Options;
+use tokio::sync::Semaphore;
 
 use crate::authentication::User;
 use crate::hooks::Hook;
@@ -86,6 +88,9 @@ impl ApiServerBuilder {
             store,
             registry: Registry::default(),
             heavy: clock.scope("apiserver-writes"),
+            heavy_permits: Arc::new(Semaphore::new(
+                std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            )),
             clock,
             hook,
             #[cfg(feature = "faults")]

@@ -16,6 +16,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use crate::authentication::User;
@@ -65,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) ready: AtomicBool,
     /// Writes with long computations.
     pub(crate) heavy: Scope,
+    /// One permit for each of them that may run at a time.
+    pub(crate) heavy_permits: Arc<Semaphore>,
     /// Held while definitions are served or removed.
     pub(crate) custom: Mutex<()>,
     /// The user of in-process requests.
@@ -224,8 +227,8 @@ impl ApiServer {
         Ok((answer, committed))
     }
 
-    /// Handles a request with a long computation on other threads than those that serve requests. A started write is
-    /// completed even if its client leaves.
+    /// Handles a request with a long computation on other threads than those that serve requests, as many at a time as
+    /// there are cores. A started write is completed even if its client leaves.
     async fn answer_on_a_thread(
         &self,
         incoming: Incoming,
@@ -233,8 +236,10 @@ impl ApiServer {
         query: Query,
         bytes: Bytes,
     ) -> Result<(Result<ApiResponse, Status>, bool), Failure> {
+        let permit = self.inner.heavy_permits.clone().acquire_owned().await.map_err(|_| panicked())?;
         let (inner, call) = (self.inner.clone(), call.clone());
         let work = self.inner.heavy.spawn_blocking("write", move || {
+            let _permit = permit;
             let path = incoming.target.as_resource()?;
             Some(rest::answer(&inner, &call, &incoming.user, path, &incoming.headers, &query, &bytes))
         });
@@ -557,3 +562,6 @@ fn wants_pretty(headers: &HeaderMap, query: &str) -> bool {
     negotiate::is_pretty(headers)
         || ["curl", "Wget", "Mozilla/5.0"].iter().any(|known| agent.starts_with(known))
 }
+
+#[cfg(test)]
+mod tests;
