@@ -7,7 +7,6 @@ use bowline_cache::{ListQuery, ObjectKey};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::Method;
-use http_body_util::BodyExt as _;
 use kube::Resource;
 use serde::{Deserialize, Serialize};
 
@@ -219,13 +218,11 @@ impl<K: Resource + Send + Sync + 'static> DeleteAllOf<K> {
         let unfinished = client.begin_write(&target);
         let deleted = async {
             let body = client.send(task, request).await?;
-            Ok(body.collect().await.map_err(|error| client.lost(task, error))?.to_bytes())
+            client.note_ends(task, &target, body).await
         };
         let deleted = deleted.await;
         unfinished.finish();
-        let list = deleted.inspect_err(|error| client.note_failed_deletion(&target, error))?;
-        client.note_ends(&target, list);
-        Ok(())
+        deleted.inspect_err(|error| client.note_failed_deletion(&target, error))
     }
 }
 

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use bowline_cache::internal::{Identity, ListReader};
 use bowline_cache::{ObjectKey, SharedInformer, object_key};
 use bowline_clock::Instant;
-use bytes::Bytes;
+use futures::StreamExt as _;
+use http_body_util::BodyExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
 use super::error::{ClientError, Conflict};
-use super::kind_client::KindClient;
+use super::kind_client::{KindClient, Task};
 use super::selection::CacheCoverage;
 use super::writes::{Answer, Found, IN_FLIGHT, Moment, Version, WriteEffect};
+use crate::transport::AnswerBody;
 
 /// Preconditions of a write (uid and version), if any: the server refuses it if the object has others.
 #[derive(Clone, Copy, Default)]
@@ -229,47 +231,64 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         }
     }
 
-    /// Records the objects of a `delete_all_of` response, as they were before. `target` has their namespace.
-    pub(super) fn note_ends(&self, target: &ObjectKey, list: Bytes) {
-        if !self.is_noting() {
-            return;
-        }
+    /// Reads a `delete_all_of` response and records its objects, as they were before. Keeps one of them in memory at a time.
+    /// `target` has their namespace.
+    pub(super) async fn note_ends(
+        &self,
+        task: Task<'_>,
+        target: &ObjectKey,
+        body: AnswerBody,
+    ) -> Result<(), ClientError> {
+        let mut chunks = body.into_data_stream();
         let mut reader = ListReader::new();
-        reader.push(list);
-        loop {
-            let item = match reader.next_item() {
-                Ok(Some(item)) => item,
-                Ok(None) => break,
-                Err(_) => return self.note_unknown(target),
-            };
-            // An undecodable object is in no cache either.
-            let Ok(Item { metadata: meta }) = serde_json::from_slice::<Item>(item) else { continue };
-            let key = ObjectKey::new(
-                meta.namespace.as_deref().unwrap_or_default(),
-                meta.name.as_deref().unwrap_or_default(),
-            );
-            let (Some(uid), Some(version)) = (meta.uid.as_deref(), meta.resource_version.as_deref()) else {
-                continue;
-            };
-            let place = self.binding.selection.place(&key, meta.labels.as_ref(), Some(item));
-            let Some(version) = version.parse().ok().filter(|_| place != CacheCoverage::Uncovered) else {
-                continue;
-            };
-            let what = if meta.deletion_timestamp.is_none() {
-                // A finalizer may keep it, in another version.
-                WriteEffect::NewerThan(version, place == CacheCoverage::Inside)
-            } else if meta.finalizers.as_ref().is_none_or(Vec::is_empty) {
-                WriteEffect::Ending(Version::Number(version))
-            } else {
-                // It was already ending, and is unchanged.
-                continue;
-            };
-            self.note(key, uid, what);
+        while let Some(chunk) = chunks.next().await {
+            reader.push(chunk.map_err(|error| self.lost(task, error))?);
+            loop {
+                match reader.next_item() {
+                    Ok(Some(item)) => self.note_end_of_item(item),
+                    Ok(None) => break,
+                    Err(_) => {
+                        self.note_unknown(target);
+                        return Ok(());
+                    }
+                }
+            }
         }
         if reader.finish().is_err() {
             // Some servers respond with a `Status`, which does not name the deleted objects.
             self.note_unknown(target);
         }
+        Ok(())
+    }
+
+    /// Records the end of an object in a `delete_all_of` response.
+    fn note_end_of_item(&self, item: &[u8]) {
+        if !self.is_noting() {
+            return;
+        }
+        // An undecodable object is in no cache either.
+        let Ok(Item { metadata: meta }) = serde_json::from_slice::<Item>(item) else { return };
+        let key = ObjectKey::new(
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default(),
+        );
+        let (Some(uid), Some(version)) = (meta.uid.as_deref(), meta.resource_version.as_deref()) else {
+            return;
+        };
+        let place = self.binding.selection.place(&key, meta.labels.as_ref(), Some(item));
+        let Some(version) = version.parse().ok().filter(|_| place != CacheCoverage::Uncovered) else {
+            return;
+        };
+        let what = if meta.deletion_timestamp.is_none() {
+            // A finalizer may keep it, in another version.
+            WriteEffect::NewerThan(version, place == CacheCoverage::Inside)
+        } else if meta.finalizers.as_ref().is_none_or(Vec::is_empty) {
+            WriteEffect::Ending(Version::Number(version))
+        } else {
+            // It was already ending, and is unchanged.
+            return;
+        };
+        self.note(key, uid, what);
     }
 
     /// The known state of an object before a live read of it is sent.

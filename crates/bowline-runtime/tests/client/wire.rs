@@ -1,6 +1,7 @@
 //! Requests on the wire, as a recording server sees them.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bowline_cache::{CacheOptions, InformerCache, Kind, ListQuery, Representation, SelectionSettings};
@@ -558,6 +559,52 @@ fn endless(code: u16) -> Client {
     Client::builder(kube::Client::new(service, "default")).build()
 }
 
+/// A chunk of a body that is counted while it is in memory.
+struct Counted(Vec<u8>, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn an_answer_with_many_deleted_objects_is_not_kept_in_memory() {
+    Simulation::new(1).run(|_| async {
+        let most = Arc::new(AtomicUsize::new(0));
+        let seen = most.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (seen, kept) = (seen.clone(), Arc::new(AtomicUsize::new(0)));
+            let item = json!({
+                "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"},
+                "data": {"k": "v".repeat(10_000)},
+            });
+            let start =
+                r#"{"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": ["#.to_owned();
+            let items = (0..999).map(move |_| format!("{item},"));
+            let end = r#"{"metadata": {}}]}"#.to_owned();
+            let texts = std::iter::once(start).chain(items).chain([end]);
+            let chunks = texts.map(move |text| {
+                seen.fetch_max(1 + kept.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                let chunk = Counted(text.into_bytes(), kept.clone());
+                Ok::<_, Infallible>(http_body::Frame::data(bytes::Bytes::from_owner(chunk)))
+            });
+            let body = http_body_util::StreamBody::new(futures::stream::iter(chunks));
+            std::future::ready(Ok::<_, Infallible>(Response::new(body)))
+        });
+        let client = Client::builder(kube::Client::new(service, "default")).build();
+        client.delete_all_of::<ConfigMap>(&ListQuery::new().in_namespace("default")).await.unwrap();
+        let most = most.load(Ordering::Relaxed);
+        assert!((1..10).contains(&most), "{most} chunks were in memory");
+    });
+}
+
 #[test]
 fn an_answer_that_does_not_end_is_given_up() {
     Simulation::new(1).run(|_| async {
@@ -565,6 +612,8 @@ fn an_answer_that_does_not_end_is_given_up() {
         let text = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
         let text: Vec<_> = text.map(ToString::to_string).collect();
         assert!(text.concat().contains("longer than 16 MiB"), "{text:?}");
+        let query = ListQuery::new().in_namespace("default");
+        endless(200).delete_all_of::<ConfigMap>(&query).await.expect("the objects are deleted");
         let error = endless(500).get::<ConfigMap>(&key("a")).await.expect_err("it is an error");
         assert!(error.to_string().len() < 2_000, "{}", error.to_string().len());
     });
