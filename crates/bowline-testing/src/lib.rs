@@ -37,3 +37,9 @@ pub use real::{
     Binaries, DetachError, DetachedControlPlane, DetachedError, RealControlPlane, RealControlPlaneBuilder,
     SecretString, StartError, StopError, StopReport,
 };
+
+/// Parts for Bowline's own programs. Not a stable API.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::real::create_private_directory;
+}

@@ -22,5 +22,6 @@ pub use binaries::Binaries;
 pub use builder::RealControlPlaneBuilder;
 pub use control_plane::{DetachError, RealControlPlane, StopError};
 pub use detached::{DetachedControlPlane, DetachedError, StopReport};
+pub use directory::create_private_directory;
 pub use secret::SecretString;
 pub use start_error::StartError;

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bowline_testing::internal::create_private_directory;
+
 use super::error::RealError;
 
 /// The variable that overrides the user's cache directory.
@@ -19,9 +21,14 @@ impl Home {
     pub(super) fn find() -> Result<Self, RealError> {
         let path = chosen(env::var_os(OVERRIDE), env::var_os("XDG_CACHE_HOME"), env::var_os("HOME"));
         let path = path.ok_or(RealError::NoHome { variable: OVERRIDE })?;
-        std::fs::create_dir_all(&path).map_err(RealError::at(&path))?;
+        Self::at(&path)
+    }
+
+    /// A directory with mode 0700, or an existing one into which nobody else may write: its programs are run.
+    fn at(path: &Path) -> Result<Self, RealError> {
+        create_private_directory(path).map_err(RealError::at(path))?;
         // `go build` and the programs run in other directories.
-        path.canonicalize().map(Self).map_err(RealError::at(&path))
+        path.canonicalize().map(Self).map_err(RealError::at(path))
     }
 
     /// The directory of the programs of these versions.
@@ -69,7 +76,22 @@ fn chosen(own: Option<OsString>, cache: Option<OsString>, home: Option<OsString>
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn a_directory_that_others_may_write_into_is_refused() {
+        let path = env::temp_dir().join(format!("bowline-xtask-{}", std::process::id()));
+        let made = Home::at(&path).unwrap();
+        let mode = std::fs::metadata(&made.0).unwrap().permissions().mode() & 0o777;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o770)).unwrap();
+        let refused = Home::at(&path);
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(format!("{mode:o}"), "700");
+        let text = refused.unwrap_err().to_string();
+        assert!(text.starts_with(&format!("cannot use {}: other users may write", path.display())), "{text}");
+    }
 
     #[test]
     fn the_override_wins_then_the_cache_then_the_home() {

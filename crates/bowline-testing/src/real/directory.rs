@@ -24,16 +24,9 @@ impl Directory {
 
     /// `path`: an empty directory, or created with mode 0700.
     ///
-    /// Fails with [`io::ErrorKind::DirectoryNotEmpty`] if it is not empty, and with [`io::ErrorKind::PermissionDenied`] if it
-    /// belongs to another user or others may write into it: they could replace keys.
+    /// Fails with [`io::ErrorKind::DirectoryNotEmpty`] if it is not empty, and as [`create_private_directory`].
     pub(super) fn given(path: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        let metadata = std::fs::metadata(path)?;
-        if metadata.mode() & 0o022 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
-            let problem =
-                "other users may write into it; choose another, or make it yours alone with `chmod go-w`";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
-        }
+        create_private_directory(path)?;
         if std::fs::read_dir(path)?.next().is_some() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
@@ -67,6 +60,22 @@ impl Directory {
             Self::Given(path) => path,
         }
     }
+}
+
+/// Creates a directory with mode 0700, or accepts an existing one.
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] if it belongs to another user or others may write into it: they could replace keys and
+/// programs.
+pub fn create_private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let metadata = std::fs::metadata(path)?;
+    if metadata.mode() & 0o022 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
+        let problem =
+            "other users may write into it; choose another, or make it yours alone with `chmod go-w`";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
+    Ok(())
 }
 
 /// Writes a file with mode 0600 in one step, so that no reader sees half of it. A file or link that is in the way of the
