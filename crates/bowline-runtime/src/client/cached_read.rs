@@ -16,7 +16,7 @@ use super::read_your_writes::{Freshness, Read};
 use super::request::Address;
 use super::selection::{CacheCoverage, Part};
 use super::write_answers::{Before, Item, Live};
-use super::writes::{Late, Version};
+use super::writes::{Late, MAX_LATE, Version};
 
 /// Number of objects on a page of a late list, as client-go's pager has it.
 const PAGE: &str = "500";
@@ -69,7 +69,10 @@ impl<K: Resource + Send + Sync + 'static> KindClient<K> {
         informer: &SharedInformer<K>,
         keys: &[ObjectKey],
     ) -> Result<Indexer<K>, ClientError> {
-        let found = try_join_all(keys.iter().map(|key| self.fetch(task, informer, key))).await?;
+        let mut found = Vec::with_capacity(keys.len());
+        for some in keys.chunks(MAX_LATE) {
+            found.extend(try_join_all(some.iter().map(|key| self.fetch(task, informer, key))).await?);
+        }
         let cached = informer.indexer();
         let mut changes = Vec::with_capacity(keys.len());
         for (key, fetched) in keys.iter().zip(found) {

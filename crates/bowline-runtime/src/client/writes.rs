@@ -28,8 +28,9 @@ use watermark::Watermarks;
 /// Maximum number of entries of a resource.
 const MAX_PENDING: usize = 1024;
 
-/// Maximum number of objects that a late list asks for one by one.
-const MAX_LATE: usize = 8;
+/// Maximum number of objects that a late list asks for one by one. Objects of evictions and bindings do not count: their
+/// answers have no version, but they are done.
+pub(super) const MAX_LATE: usize = 8;
 
 /// Maximum time that a write goes on after its client has left: the default of kube-apiserver's `--request-timeout`.
 pub(super) const IN_FLIGHT: Duration = Duration::from_secs(60);
@@ -353,6 +354,7 @@ impl WriteTracker {
         let State { pending, readers, watermarks, .. } = &mut *state;
         let marked = watermarks.judge(namespace, reading, readers, self.deadline);
         let (mut unknown, mut behind, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        let mut answered = 0;
         let mut wait: Option<Instant> = None;
         for (key, entry) in in_namespace(pending, namespace) {
             if entry.first() > reading.started.number {
@@ -361,7 +363,10 @@ impl WriteTracker {
             let (judgement, is_done) = entry.judge(key, reading, readers, self.deadline);
             match judgement {
                 Judgement::Current | Judgement::Unasked => {}
-                Judgement::Unknown => unknown.push(key),
+                Judgement::Unknown => {
+                    answered += usize::from(entry.was_answered());
+                    unknown.push(key);
+                }
                 Judgement::Behind(until) => {
                     wait = Some(wait.map_or(until, |wait| wait.min(until)));
                     behind.push(key);
@@ -382,7 +387,9 @@ impl WriteTracker {
             Judgement::Current => match wait.filter(|_| !is_late) {
                 Some(wait) => CacheReadiness::Wait(wait),
                 None if unknown.is_empty() && behind.is_empty() => CacheReadiness::Read,
-                None if unknown.len() + behind.len() > MAX_LATE => CacheReadiness::Late(Late::Everything),
+                None if unknown.len() - answered + behind.len() > MAX_LATE => {
+                    CacheReadiness::Late(Late::Everything)
+                }
                 None => {
                     CacheReadiness::Late(Late::Objects(unknown.into_iter().chain(behind).cloned().collect()))
                 }

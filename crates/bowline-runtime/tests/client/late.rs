@@ -252,6 +252,33 @@ fn an_eviction_and_a_binding_never_cost_a_list() {
 }
 
 #[test]
+fn many_evictions_cost_one_get_each_and_no_list() {
+    World::run(|world| async move {
+        let cluster = world.cluster(ClusterBuilder::cached::<Pod>);
+        let client = cluster.client();
+        let name = |index: usize| format!("p{index:02}");
+        for index in 0..20 {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {"namespace": "default", "name": name(index)},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            }))
+            .unwrap();
+            client.create(&pod).await.unwrap();
+            client.get::<Pod>(&key(&name(index))).await.unwrap();
+        }
+        world.hold();
+        for index in 0..20 {
+            client.evict(&key(&name(index))).await.unwrap();
+        }
+        world.asked();
+        client.list::<Pod>(&everything()).await.unwrap();
+        let mut asked = world.asked();
+        asked.sort();
+        assert_eq!(asked, (0..20).map(|index| format!("get pods {}", name(index))).collect::<Vec<_>>());
+    });
+}
+
+#[test]
 fn an_unknown_object_is_read_as_it_is_selected() {
     World::run(|world| async move {
         let kind =

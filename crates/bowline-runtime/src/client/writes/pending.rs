@@ -92,6 +92,11 @@ impl Pending {
         self.unknown
     }
 
+    /// Whether the write with an unknown version was answered, so that it has ended.
+    pub(super) fn was_answered(&self) -> bool {
+        self.unknown.is_some_and(|unknown| unknown.until <= self.since)
+    }
+
     /// Whether a live read has newer information than this entry.
     pub(super) fn is_unclear(&self) -> bool {
         self.unknown.is_some() || self.missing.is_some() || !self.is_exact
