@@ -1,5 +1,6 @@
 //! `bowline plane`: a server on a port of the loopback interface, from its start to its end.
 
+mod hangup;
 mod kubeconfig;
 
 use std::fmt;
@@ -17,6 +18,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use self::hangup::Hangup;
 use self::kubeconfig::{KubeconfigError, MergedKubeconfig};
 use crate::arguments::Plane;
 use crate::output;
@@ -84,6 +86,7 @@ fn print_events(level: LevelFilter) {
 async fn serve(arguments: &Plane) -> Result<ExitCode, PlaneError> {
     // Before anything of the server is visible, so that no signal is missed.
     let mut signals = Signals::listen().map_err(PlaneError::Runtime)?;
+    let mut hangup = Hangup::listen().map_err(PlaneError::Runtime)?;
     let server = ApiServer::builder().build()?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
     let listener = TcpListener::bind(address).await.map_err(|error| PlaneError::Listen { address, error })?;
@@ -93,7 +96,10 @@ async fn serve(arguments: &Plane) -> Result<ExitCode, PlaneError> {
     let greeting = Greeting { server, kubeconfig: file.path(), context: file.context() };
     let mut code = output::print(greeting.to_string().as_bytes());
     if code == ExitCode::SUCCESS {
-        signals.wait().await;
+        tokio::select! {
+            () = signals.wait() => {}
+            () = hangup.wait() => {}
+        }
         if !serving.stop(PATIENCE).await {
             let _ = writeln!(io::stderr(), "warning: requests were cut off after {PATIENCE:?}");
         }

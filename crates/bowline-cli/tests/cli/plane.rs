@@ -79,7 +79,7 @@ fn a_kubeconfig_that_cannot_be_written_is_an_error_with_a_tip() {
 #[test]
 #[cfg(unix)]
 fn a_signal_stops_it_cleanly() {
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let directory = Directory::new(signal);
         let mut plane = Running::start(&[], &directory.0);
         let greeting = plane.greeting();
@@ -113,6 +113,23 @@ fn a_signal_stops_it_cleanly() {
         assert!(!private.exists(), "the kubeconfig goes with the server");
         assert!(TcpStream::connect(address).is_err(), "the port is closed");
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_server_under_nohup_stays_when_its_terminal_is_closed() {
+    let directory = Directory::new("nohup");
+    let mut command = Command::new("sh");
+    let tool = bowline(&[]).get_program().to_owned();
+    command.args(["-c", "trap '' HUP; exec \"$0\" plane"]).arg(tool);
+    let mut plane = Running::spawn(command, &directory.0);
+    let greeting = plane.greeting();
+    let address = greeting.split("https://").nth(1).and_then(|rest| rest.split(". ").next()).unwrap();
+    plane.signal("HUP");
+    TcpStream::connect(address).unwrap();
+    plane.signal("TERM");
+    let (code, rest, _) = plane.end();
+    assert_eq!((code, rest.as_str()), (Some(0), "Stopped.\n"));
 }
 
 #[test]
