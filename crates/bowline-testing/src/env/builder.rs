@@ -144,6 +144,9 @@ impl TestEnvBuilder {
 
     /// Changes the options of the manager, for example servers and leader election; called for each run of the operator.
     /// Default: no servers, no leader election, no signals.
+    ///
+    /// On [`Arm::Existing`], [`install_crds`](ManagerBuilder::install_crds) works only with
+    /// [`replace_definitions`](Self::replace_definitions): a manager replaces all definitions that differ.
     pub fn manager(
         mut self,
         change: impl Fn(ManagerBuilder) -> ManagerBuilder + Send + Sync + 'static,
@@ -170,12 +173,14 @@ impl TestEnvBuilder {
         // From here on, an error deletes the namespace.
         let plane = Abandoned { plane: Some(plane), namespace: namespace.clone() };
         let kube = plane.get().client(&namespace)?;
+        let may_replace_definitions = self.arm != Arm::Existing || self.replace_definitions;
         let runs = RunOptions {
             server: plane.get().operator(&namespace, &clock).await?,
             namespace: namespace.clone(),
             all_namespaces: self.all_namespaces,
             cache: self.cache,
             manager: self.manager,
+            may_replace_definitions,
             history: ReconcileHistory::default(),
             calls: CallLog::default(),
         };
@@ -201,7 +206,7 @@ impl TestEnvBuilder {
                 namespace,
                 arm: self.arm,
                 faults: (self.arm == Arm::Embedded).then_some(faults),
-                may_replace_definitions: self.arm != Arm::Existing || self.replace_definitions,
+                may_replace_definitions,
                 verify_permissions: self.verify_permissions,
                 runs,
                 state: Mutex::new(state),

@@ -26,6 +26,8 @@ pub(super) struct RunOptions {
     pub(super) all_namespaces: bool,
     pub(super) cache: Change<CacheOptions>,
     pub(super) manager: Change<ManagerBuilder>,
+    /// Whether a CRD that no test created may be replaced.
+    pub(super) may_replace_definitions: bool,
     pub(super) history: ReconcileHistory,
     pub(super) calls: CallLog,
 }
@@ -95,9 +97,14 @@ impl RunOptions {
         let manager = Manager::builder(&scope.spawner(), kube)
             .history(history.clone())
             .cluster(|cluster| cluster.cache(cache));
+        let mut manager = (self.manager)(manager);
+        if !self.may_replace_definitions {
+            // The manager would replace definitions of others. The environment installs the declared ones itself.
+            manager = manager.install_crds(false);
+        }
         Ok(Run {
             number,
-            manager: (self.manager)(manager).build()?,
+            manager: manager.build()?,
             state: RunState::Open,
             controllers: Vec::new(),
             task: None,

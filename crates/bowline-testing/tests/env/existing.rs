@@ -101,6 +101,27 @@ async fn a_definition_that_no_test_created_is_not_replaced_unless_that_is_allowe
 }
 
 #[tokio::test]
+async fn a_manager_that_installs_its_definitions_does_not_replace_those_of_others() {
+    let cluster = Cluster::start().await;
+    let before = cluster.definitions().get(Website::crd_name()).await.unwrap();
+    for may_replace in [false, true] {
+        let env = cluster.env().context("bowline").manager(|manager| manager.install_crds(true));
+        let env = if may_replace { env.replace_definitions() } else { env };
+        let env = env.start().await.unwrap();
+        let manager = env.manager();
+        manager.crd::<LongWebsite>();
+        let running = manager.clone();
+        let run = env.spawner().spawn("run", async move { running.run().await });
+        manager.wait_ready().await.unwrap();
+        manager.request_stop();
+        run.await.unwrap().unwrap();
+        env.finish().await.unwrap();
+        let now = cluster.definitions().get(Website::crd_name()).await.unwrap();
+        assert_eq!(now.spec != before.spec, may_replace);
+    }
+}
+
+#[tokio::test]
 async fn a_definition_that_a_test_created_is_replaced() {
     let cluster = Cluster::start().await;
     cluster.definitions().delete(Website::crd_name(), &kube::api::DeleteParams::default()).await.unwrap();
