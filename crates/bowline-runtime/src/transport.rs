@@ -98,7 +98,7 @@ impl Transport {
     /// logged.
     ///
     /// A credential plugin (`exec`) runs when the first request needs it, again before its credential expires, and
-    /// after the server has rejected it (401). Requests wait for it within their response timeout. One run may take 2
+    /// after the server has rejected it (401), at most once a second. Requests wait for it within their response timeout. One run may take 2
     /// minutes.
     ///
     /// # Errors

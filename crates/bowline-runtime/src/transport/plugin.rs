@@ -30,7 +30,8 @@ use crate::BoxError;
 /// Maximum duration of a run. A user may have to log in.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Minimum delay between runs: a plugin may fail, or return a cached credential until it expires.
+/// Minimum delay between runs: a plugin may fail, return a cached credential until it expires, or return one that has expired
+/// or that the server rejects.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Time before expiry at which a credential is replaced.
@@ -89,16 +90,25 @@ struct Inner {
 }
 
 enum State {
-    Empty,
+    /// No credential, and the end of the last run.
+    Empty {
+        last: Option<Instant>,
+    },
     Running(watch::Receiver<Option<Outcome>>),
-    Valid { since: Instant, credential: Arc<Credential> },
-    Failed { at: Instant, error: CredentialsError },
+    Valid {
+        since: Instant,
+        credential: Arc<Credential>,
+    },
+    Failed {
+        at: Instant,
+        error: CredentialsError,
+    },
 }
 
 impl Plugin {
     fn new(exec: ExecConfig, clock: &Clock) -> Self {
         let scope = clock.scope("credential-plugin");
-        let state = Arc::new(Mutex::new(State::Empty));
+        let state = Arc::new(Mutex::new(State::Empty { last: None }));
         Self(Arc::new(Inner { exec: Arc::new(exec), clock: clock.clone(), state, scope }))
     }
 
@@ -118,8 +128,13 @@ impl Plugin {
                     return Err(error.clone());
                 }
                 State::Running(run) => run.clone(),
-                _ => {
-                    let run = self.start();
+                State::Empty { last } => {
+                    let run = self.start(*last);
+                    *state = State::Running(run.clone());
+                    run
+                }
+                State::Valid { since: last, .. } | State::Failed { at: last, .. } => {
+                    let run = self.start(Some(*last));
                     *state = State::Running(run.clone());
                     run
                 }
@@ -131,16 +146,20 @@ impl Plugin {
         // The run panicked, or its runtime has ended.
         let mut state = lock(&self.0.state);
         if matches!(&*state, State::Running(ended) if ended.same_channel(&run)) {
-            *state = State::Empty;
+            *state = State::Empty { last: Some(now) };
         }
         let program = run::program(&self.0.exec);
         Err(CredentialsError::Unusable(format!("credential plugin {program:?} was not run to its end")))
     }
 
-    fn start(&self) -> watch::Receiver<Option<Outcome>> {
+    /// Starts a run, at the earliest after the minimum delay.
+    fn start(&self, last: Option<Instant>) -> watch::Receiver<Option<Outcome>> {
         let (sender, receiver) = watch::channel(None);
         let (exec, clock, state) = (self.0.exec.clone(), self.0.clock.clone(), self.0.state.clone());
         self.0.scope.spawn("run", async move {
+            if let Some(last) = last {
+                clock.sleep_until(last + RETRY_DELAY).await;
+            }
             let outcome = match clock.timeout(RUN_TIMEOUT, run::run(&exec, &clock)).await {
                 Ok(outcome) => outcome.map(Arc::new),
                 Err(_) => {
@@ -159,8 +178,11 @@ impl Plugin {
     /// Discards a credential that the server rejected, so that the next request gets another.
     fn reject(&self, refused: &Arc<Credential>) {
         let mut state = lock(&self.0.state);
-        if matches!(&*state, State::Valid { credential, .. } if Arc::ptr_eq(credential, refused)) {
-            *state = State::Empty;
+        match &*state {
+            State::Valid { since, credential } if Arc::ptr_eq(credential, refused) => {
+                *state = State::Empty { last: Some(*since) };
+            }
+            _ => {}
         }
     }
 }

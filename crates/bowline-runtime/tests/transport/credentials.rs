@@ -215,6 +215,23 @@ async fn a_rejected_credential_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_plugin_pauses_between_runs_whose_credentials_are_rejected_or_expired() {
+    for expires in [None, Some("2020-01-01T00:00:00Z")] {
+        let directory = TempDir::new().unwrap();
+        let status = serde_json::json!({"token": "unknown", "expirationTimestamp": expires});
+        let (_serving, config) = server(plugin(&counted(directory.path(), "true", &status))).await;
+        let clock = Clock::real();
+        let client = transport::client(&config, &TransportOptions::new(&clock)).unwrap();
+        let began = clock.now();
+        for _ in 0..2 {
+            assert_eq!(get(&client, "/api/v1/pods").await.unwrap().status(), 401);
+        }
+        let took = clock.now().duration_since(began);
+        assert!(runs(directory.path()) == 2 && took >= Duration::from_secs(1), "{expires:?}: {took:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_certificate_of_a_plugin_is_used() {
     let directory = TempDir::new().unwrap();
     let (serving, mut config) = server(AuthInfo::default()).await;
