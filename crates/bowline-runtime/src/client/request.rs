@@ -10,7 +10,7 @@ use bowline_cache::internal::without_secrets;
 use bytes::Bytes;
 use form_urlencoded::byte_serialize;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, WARNING};
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Method, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::core::{ApiResource, Status};
@@ -156,8 +156,10 @@ impl Request {
     }
 
     pub(super) async fn send(self, route: &RequestService) -> Result<Answer, Failure> {
-        let mut request =
-            http::Request::builder().method(self.method).uri(self.address.text).header(ACCEPT, self.accept);
+        let mut request = http::Request::builder()
+            .method(self.method.clone())
+            .uri(self.address.text)
+            .header(ACCEPT, self.accept);
         if self.is_watch {
             request = request.header(ACCEPT_ENCODING, "identity");
         }
@@ -181,12 +183,12 @@ impl Request {
         if response.status().is_success() {
             return Ok(Answer { warnings, body: response.into_body() });
         }
-        let status = read_status(response).await.map_err(Failure::Transport)?;
+        let status = read_status(response, &self.method).await.map_err(Failure::Transport)?;
         Err(Failure::Status(Box::new(status), warnings))
     }
 }
 
-/// Maximum bytes that are read of an error response. A longer one is quoted as text.
+/// Maximum bytes that are read of an error response. Of a longer one, the start is quoted as text.
 const MAX_ERROR: usize = 64 * 1024;
 
 /// Maximum bytes of a response with one object: more than any object that an API server stores.
@@ -227,15 +229,42 @@ async fn read_start(body: AnswerBody, limit: usize) -> Result<(Bytes, bool), Box
 }
 
 /// The `Status` of an error response. A proxy may answer with something else, which is quoted.
-async fn read_status(response: Response<AnswerBody>) -> Result<Status, BoxError> {
+async fn read_status(response: Response<AnswerBody>, method: &Method) -> Result<Status, BoxError> {
     let code = response.status();
     let (body, _) = read_start(response.into_body(), MAX_ERROR).await?;
+    // The runtime's transport ends a longer body at the same length.
+    let is_whole = body.len() < MAX_ERROR;
     let mut status = serde_json::from_slice::<Status>(&body).unwrap_or_else(|_| {
         let text = String::from_utf8_lossy(&body[..body.len().min(QUOTED)]).into_owned();
-        Status::failure(text.trim(), code.canonical_reason().unwrap_or("Unknown"))
+        let canonical = code.canonical_reason().unwrap_or("Unknown");
+        Status::failure(text.trim(), if is_whole { canonical } else { usual_reason(code, method) })
     });
     status.code = code.as_u16();
     Ok(status)
+}
+
+/// Kubernetes' reason for a code, if the response does not give it. As in client-go, a conflict of a POST is about an
+/// object that exists already.
+fn usual_reason(code: StatusCode, method: &Method) -> &'static str {
+    match code.as_u16() {
+        400 => "BadRequest",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "NotFound",
+        405 => "MethodNotAllowed",
+        406 => "NotAcceptable",
+        409 if *method == Method::POST => "AlreadyExists",
+        409 => "Conflict",
+        410 => "Expired",
+        413 => "RequestEntityTooLarge",
+        415 => "UnsupportedMediaType",
+        422 => "Invalid",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        504 => "Timeout",
+        500.. => "InternalError",
+        _ => "Unknown",
+    }
 }
 
 /// The texts of `Warning` headers in the form `299 - "text"` of RFC 7234. Others are ignored.

@@ -618,3 +618,13 @@ fn an_answer_that_does_not_end_is_given_up() {
         assert!(error.to_string().len() < 2_000, "{}", error.to_string().len());
     });
 }
+
+#[test]
+fn a_long_error_keeps_its_kind() {
+    Simulation::new(1).run(|_| async {
+        let error = endless(422).update(&map("a", "1")).await.expect_err("it is refused");
+        assert_eq!(error.status().map(|status| status.reason.as_str()), Some("Invalid"));
+        assert!(endless(409).update(&map("a", "1")).await.expect_err("it is refused").is_conflict());
+        assert!(endless(409).create(&map("a", "1")).await.expect_err("it is refused").is_already_exists());
+    });
+}

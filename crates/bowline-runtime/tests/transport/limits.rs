@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use bowline_runtime::Client;
 use bowline_runtime::transport::{self, RequestError, Transport, TransportError, TransportOptions};
 use bowline_workqueue::TokenBucket;
 use http::Request;
+use http_body_util::BodyExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Config;
 
 use super::server::{Act, Server, answer, chunk};
@@ -34,6 +37,46 @@ async fn requests_wait_for_the_concurrency_limit_and_watches_do_not() {
     drop(first);
     assert_eq!(text(third.await.unwrap()).await, "fine");
     drop(second);
+}
+
+#[tokio::test]
+async fn responses_to_requests_of_a_kube_client_have_a_limit() {
+    const ERROR: usize = 64 * 1024;
+    const OBJECT: usize = 16 * 1024 * 1024;
+    let say = |status: &str, bytes: usize| Act::Say(answer(status, "", &"x".repeat(bytes)));
+    let server = Server::start([
+        say("422 Unprocessable Entity", ERROR + 1),
+        say("500 Internal Server Error", ERROR),
+        say("200 OK", OBJECT + 1),
+        say("200 OK", OBJECT),
+        say("200 OK", OBJECT + 1),
+    ])
+    .await;
+    let client = server.client();
+    let (object, list) = ("/api/v1/namespaces/a/configmaps/b", "/api/v1/configmaps");
+    for _ in 0..2 {
+        assert_eq!(text(get(&client, object).await.unwrap()).await.len(), ERROR);
+    }
+    let error = get(&client, object).await.unwrap().into_body().collect().await.unwrap_err().to_string();
+    assert!(error.contains("longer than 16 MiB"), "{error}");
+    assert_eq!(text(get(&client, object).await.unwrap()).await.len(), OBJECT);
+    assert_eq!(text(get(&client, list).await.unwrap()).await.len(), OBJECT + 1, "lists are read in pieces");
+    // The rest of a response that is too long is not read, so its connection is closed.
+    let connections: Vec<_> = server.lines().into_iter().map(|(connection, _)| connection).collect();
+    assert_eq!(connections, [1, 2, 2, 3, 3]);
+}
+
+#[tokio::test]
+async fn an_error_that_the_transport_cuts_keeps_its_kind() {
+    let conflict = || Act::Say(answer("409 Conflict", "", &"x".repeat(100_000)));
+    let server = Server::start([conflict(), conflict()]).await;
+    let client = Client::builder(&server.transport()).clock(server.clock().clone()).build();
+    let map: ConfigMap = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"},
+    }))
+    .unwrap();
+    assert!(client.create(&map).await.unwrap_err().is_already_exists());
+    assert!(client.update(&map).await.unwrap_err().is_conflict());
 }
 
 #[tokio::test(start_paused = true)]
