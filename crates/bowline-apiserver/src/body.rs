@@ -286,4 +286,26 @@ mod tests {
         drop(sender);
         assert_eq!(chunks(&mut body), [None]);
     }
+
+    #[test]
+    fn only_bodies_up_to_the_limit_are_indented() {
+        // A list of one text, with this length in total.
+        let json = |length: usize| format!("[\"{}\"]", "x".repeat(length - 4));
+        let collected = |body: Body| {
+            let chunks = chunks(&mut body.indented()).into_iter().flatten().flatten();
+            chunks.flat_map(|chunk| chunk.to_vec()).collect::<Vec<_>>()
+        };
+        let in_two = |text: &str| {
+            let (start, end) = text.as_bytes().split_at(text.len() / 2);
+            let parts = [start, end].map(Bytes::copy_from_slice);
+            Body::chunks(parts.into_iter())
+        };
+        for (length, is_indented) in [(MAX_INDENTED, true), (MAX_INDENTED + 1, false)] {
+            let text = json(length);
+            let lines = if is_indented { format!("[\n  {}\n]", &text[1..length - 1]) } else { text.clone() };
+            let whole = Body::from(Bytes::from(text.clone()));
+            assert!(collected(whole) == lines.as_bytes(), "whole, {length}");
+            assert!(collected(in_two(&text)) == lines.as_bytes(), "in chunks, {length}");
+        }
+    }
 }

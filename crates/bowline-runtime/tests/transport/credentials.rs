@@ -280,6 +280,28 @@ async fn waiting_for_credentials_times_out() {
 }
 
 #[tokio::test]
+async fn tokens_and_passwords_are_not_sent_to_a_server_without_tls() {
+    let token = AuthInfo { token: Some("SECRET-TOKEN".to_owned().into()), ..AuthInfo::default() };
+    let password = AuthInfo {
+        username: Some("user".to_owned()),
+        password: Some("SECRET-PASSWORD".to_owned().into()),
+        ..AuthInfo::default()
+    };
+    let server = Server::start([super::ok(), super::ok(), super::ok()]).await;
+    for auth_info in [token, password, plugin(&format!("echo '{CREDENTIAL}'"))] {
+        let mut config = server.config();
+        config.auth_info = auth_info;
+        let client = transport::client(&config, &TransportOptions::new(server.clock())).unwrap();
+        assert_eq!(super::text(get(&client, "/api/v1/pods").await.unwrap()).await, "fine");
+    }
+    let asked = server.asked.lock().unwrap();
+    assert_eq!(asked.len(), 3);
+    for (_, request) in asked.iter() {
+        assert!(!request.to_ascii_lowercase().contains("authorization:"), "{request}");
+    }
+}
+
+#[tokio::test]
 async fn a_plugin_does_not_run_for_a_server_without_tls() {
     let server = Server::start([super::ok()]).await;
     let mut config = server.config();
