@@ -89,7 +89,7 @@ async fn play(timeout: Duration) -> Result<(), DemoError> {
          it now that its owner is gone. In Kubernetes, other controllers do that.",
     )?;
     DemoOutput::title(
-        "The whole operator: examples/sample-controller/src/lib.rs\n\
+        "The whole operator: examples/sample-controller/src/foo.rs\n\
          To try it yourself:  cargo run -p sample-controller",
     )?;
     Ok(env.finish().await?)

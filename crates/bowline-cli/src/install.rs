@@ -23,7 +23,7 @@ enum InstallError {
     Program(#[from] ProgramError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    #[error("{total} objects would be deleted:\n{}", objects.join("\n"))]
+    #[error("{} would be deleted:\n{}", count(*total), objects.join("\n"))]
     Objects { total: u64, objects: Vec<String> },
 }
 
@@ -39,6 +39,10 @@ impl InstallError {
             }
         }
     }
+}
+
+fn count(objects: u64) -> String {
+    if objects == 1 { "1 object".to_owned() } else { format!("{objects} objects") }
 }
 
 /// The CRDs that the operator declares.

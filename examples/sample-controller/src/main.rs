@@ -14,7 +14,7 @@ async fn main() -> Result<()> {
         .hint(r#"kubectl patch foo example-foo --type merge -p '{"spec":{"replicas":3}}'"#)
         .hint("kubectl delete deployment example-foo");
     if args.own.crd {
-        return print(&serde_json::to_string_pretty(&Foo::crd())?);
+        return print(&bowline::serde_json::to_string_pretty(&Foo::crd())?);
     }
     let manager = args.manager().await?;
     operator(&manager)?;

@@ -31,7 +31,7 @@ fn it_shows_each_step_with_the_reconcile_that_did_it_and_why() {
     Not there yet: nothing makes the Deployment available (the Foo's status said 0 to the end), and nothing collects
     it now that its owner is gone. In Kubernetes, other controllers do that.
 
-    The whole operator: examples/sample-controller/src/lib.rs
+    The whole operator: examples/sample-controller/src/foo.rs
     To try it yourself:  cargo run -p sample-controller
     ");
 }

@@ -70,7 +70,11 @@ fn a_rule_for_the_operators_user_leaves_the_test_alone() {
     TestEnv::builder().test(async |env| {
         let faults = env.faults().unwrap();
         let away = faults.all().user(env.operator_user()).lose_request();
-        env.start(|_: &Manager| Ok::<_, Error>(())).await.unwrap();
+        let operator = |manager: &Manager| {
+            manager.reads::<ConfigMap>();
+            Ok::<_, Error>(())
+        };
+        env.start(operator).await.unwrap();
         create_map(&env, "a", "1").await;
         env.wait_for::<ConfigMap>("a", |_| true).await.unwrap();
         assert_eq!(away.matched(), 0);

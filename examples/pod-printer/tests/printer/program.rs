@@ -111,7 +111,8 @@ fn a_credential_plugin_that_fails_shows_no_secret() {
     let _ = program.wait();
     let _ = std::fs::remove_file(path);
     let text = logged.join("\n");
-    assert!(text.contains(r#"credential plugin "sh" failed (exit status: 1): no such account"#), "{text}");
+    assert!(text.contains("credential plugin"), "{text}");
+    assert!(text.contains("failed (exit status: 1): no such account"), "{text}");
     for secret in ["TOKEN-OF-STDOUT", "SECRET-OF-ARGS", "SECRET-OF-ENV"] {
         assert!(!text.contains(secret), "{secret} is shown: {text}");
     }
