@@ -111,7 +111,7 @@ fn a_kind_has_a_controller_a_test_and_a_sample() {
 
     use bowline::prelude::*;
 
-    /// Desired state of a Game.
+    /// Desired state of the kind Game.
     #[bowline::api]
     #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -127,7 +127,7 @@ fn a_kind_has_a_controller_a_test_and_a_sample() {
         pub message: String,
     }
 
-    /// Observed state of a Game.
+    /// Observed state of the kind Game.
     #[bowline::api]
     #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -224,7 +224,7 @@ fn a_second_version_is_served_and_not_stored() {
 
     use bowline::prelude::*;
 
-    /// Desired state of a ChessGame.
+    /// Desired state of the kind ChessGame.
     #[bowline::api]
     #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -241,7 +241,7 @@ fn a_second_version_is_served_and_not_stored() {
         pub message: String,
     }
 
-    /// Observed state of a ChessGame.
+    /// Observed state of the kind ChessGame.
     #[bowline::api]
     #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
     #[serde(rename_all = "camelCase")]
