@@ -18,8 +18,8 @@ use super::build;
 use super::error::RealError;
 use super::home::Home;
 
-/// Test suites with two arms: the API server, informers, caches, operators, test environments and the examples. The
-/// tests find the plane by [`KUBECONFIG`].
+/// Test suites with two arms: the API server, informers, caches, operators, manifests, test environments and the examples.
+/// The tests find the plane by [`KUBECONFIG`].
 const TESTS: &[&str] = &[
     "test",
     "--no-fail-fast",
@@ -31,6 +31,8 @@ const TESTS: &[&str] = &[
     "bowline-cache",
     "-p",
     "bowline-runtime",
+    "-p",
+    "bowline-manifests",
     "-p",
     "pod-printer",
     "--test",
