@@ -21,6 +21,7 @@ use self::process::{Process, ProcessEvent};
 use self::reconciles::Reconciles;
 use self::sources::Sources;
 use crate::arguments::Dev;
+use crate::plane::Hangup;
 use crate::program::{Program, ProgramError};
 use crate::project::{Project, ProjectError};
 use crate::screen::{Screen, Style};
@@ -80,6 +81,7 @@ pub(crate) fn run(arguments: &Dev) -> ExitCode {
 
 async fn dev(arguments: &Dev) -> Result<(), DevError> {
     let mut signals = Signals::listen().map_err(DevError::Start)?;
+    let mut hangup = Hangup::listen().map_err(DevError::Start)?;
     let project = Project::find()?;
     let plane = Plane::start("bowline-dev").await?;
     let mut session = Session {
@@ -96,6 +98,7 @@ async fn dev(arguments: &Dev) -> Result<(), DevError> {
     let ended = tokio::select! {
         biased;
         () = signals.wait() => Ok(()),
+        () = hangup.wait() => Ok(()),
         ended = session.work() => ended,
     };
     let stopped = session.stop().await;

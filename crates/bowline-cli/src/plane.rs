@@ -18,7 +18,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use self::hangup::Hangup;
+pub(crate) use self::hangup::Hangup;
 use self::kubeconfig::{KubeconfigError, MergedKubeconfig};
 use crate::arguments::Plane;
 use crate::output;

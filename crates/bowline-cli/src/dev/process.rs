@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bowline::clock::{Clock, Scope};
@@ -11,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::program::Program;
 
@@ -18,8 +21,8 @@ use crate::program::Program;
 const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 /// Time for a process to end by itself after a signal of the terminal.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Lines that wait to be printed. The operator waits when there are more.
-const WAITING_LINES: usize = 256;
+/// Lines that wait to be printed, for example during a build. Further ones are left out: the operator must not wait for them.
+const WAITING_LINES: usize = 1024;
 /// Longest line that is printed whole.
 const LONGEST_LINE: usize = 4096;
 
@@ -27,6 +30,8 @@ const LONGEST_LINE: usize = 4096;
 pub(super) struct Process {
     child: Child,
     lines: mpsc::Receiver<String>,
+    /// Number of lines that were left out since the last one.
+    omitted: Arc<AtomicUsize>,
     /// Tasks that read its output.
     _scope: Scope,
 }
@@ -44,20 +49,24 @@ impl Process {
         command.args(arguments).current_dir(folder).stdin(Stdio::null()).kill_on_drop(true);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let (sender, lines) = mpsc::channel(WAITING_LINES);
+        let omitted = Arc::new(AtomicUsize::new(0));
         let scope = Clock::real().scope("output of the operator");
         if let Some(output) = child.stdout.take() {
-            scope.spawn("stdout", forward(output, sender.clone()));
+            scope.spawn("stdout", forward(output, sender.clone(), omitted.clone()));
         }
         if let Some(errors) = child.stderr.take() {
-            scope.spawn("stderr", forward(errors, sender));
+            scope.spawn("stderr", forward(errors, sender, omitted.clone()));
         }
-        Ok(Self { child, lines, _scope: scope })
+        Ok(Self { child, lines, omitted, _scope: scope })
     }
 
     /// The next line, or the end after the last line. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> io::Result<ProcessEvent> {
         if let Some(line) = self.lines.recv().await {
-            return Ok(ProcessEvent::Line(line));
+            return Ok(ProcessEvent::Line(match self.omitted.swap(0, Ordering::Relaxed) {
+                0 => line,
+                omitted => format!("{line}\n… {omitted} lines were left out"),
+            }));
         }
         Ok(ProcessEvent::Ended(self.child.wait().await?))
     }
@@ -99,15 +108,17 @@ impl Process {
 }
 
 /// Sends the lines of an output, until its end.
-async fn forward(output: impl AsyncRead + Unpin, lines: mpsc::Sender<String>) {
+async fn forward(output: impl AsyncRead + Unpin, lines: mpsc::Sender<String>, omitted: Arc<AtomicUsize>) {
     let mut output = BufReader::new(output).lines();
     while let Ok(Some(mut line)) = output.next_line().await {
         if line.len() > LONGEST_LINE {
             line.truncate(line.floor_char_boundary(LONGEST_LINE));
             line.push('…');
         }
-        if lines.send(line).await.is_err() {
-            return;
+        match lines.try_send(line) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => _ = omitted.fetch_add(1, Ordering::Relaxed),
+            Err(TrySendError::Closed(_)) => return,
         }
     }
 }

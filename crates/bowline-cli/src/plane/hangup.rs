@@ -3,21 +3,21 @@
 use std::io;
 
 /// Listens for SIGHUP, unless it is ignored: `nohup` starts programs that outlive their terminal in this way.
-pub(super) struct Hangup {
+pub(crate) struct Hangup {
     #[cfg(unix)]
     signal: Option<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Hangup {
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let signal = if is_ignored() { None } else { Some(signal(SignalKind::hangup())?) };
         Ok(Self { signal })
     }
 
     /// Waits for the signal.
-    pub(super) async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         match &mut self.signal {
             Some(signal) => _ = signal.recv().await,
             None => std::future::pending().await,
@@ -37,11 +37,11 @@ fn is_ignored() -> bool {
 #[cfg(not(unix))]
 impl Hangup {
     #[expect(clippy::unnecessary_wraps, reason = "it can fail elsewhere")]
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {})
     }
 
-    pub(super) async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         std::future::pending().await
     }
 }
