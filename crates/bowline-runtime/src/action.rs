@@ -61,6 +61,28 @@ impl Action {
     /// assert_eq!(Action::requeue_at(due).at(), Some(end));
     /// # Ok::<(), k8s_openapi::jiff::Error>(())
     /// ```
+    ///
+    /// Work that waits for a time in the spec. A field of the type `Time` is an RFC 3339 text, and is stored without fractions of
+    /// a second:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::SystemTime;
+    /// use bowline_runtime::{Action, Context, Result};
+    /// use k8s_openapi::api::core::v1::ConfigMap;
+    /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    ///
+    /// async fn reconcile(ctx: Context, map: Arc<ConfigMap>) -> Result<Action> {
+    ///     # let schedule: Option<Time> = map.metadata.creation_timestamp.clone();
+    ///     // let schedule: &Option<Time> = &map.spec.schedule;
+    ///     let due = schedule.as_ref().map(|time| SystemTime::from(time.0));
+    ///     if let Some(due) = due && ctx.clock().system_time() < due {
+    ///         return Ok(Action::requeue_at(due));
+    ///     }
+    ///     // It is time.
+    ///     Ok(Action::done())
+    /// }
+    /// ```
     pub fn requeue_at(time: impl Into<SystemTime>) -> Self {
         Self::new(Next::At(time.into()))
     }

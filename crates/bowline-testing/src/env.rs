@@ -234,8 +234,6 @@ impl TestEnv {
     /// call is dropped before its end, the next one does the rest.
     ///
     /// It compares the operator's requests with its permissions: a request [without one](Self::missing_permissions) is an error.
-    /// Declared permissions that were [not used](Self::unused_permissions) are printed to the standard error, which `cargo test`
-    /// shows with `--nocapture`.
     ///
     /// # Errors
     /// [`FinishError`] with the first failure. The other steps are done all the same, and nothing is tried again.
@@ -257,7 +255,6 @@ impl TestEnv {
             if !missing.is_empty() {
                 outcome = outcome.and(Err(FinishError::Permissions(missing)));
             }
-            self.report_unused_permissions();
         }
         let drained = drain(&self.inner.scope).await;
         outcome = outcome.and(drained);

@@ -220,6 +220,9 @@ impl TestEnvBuilder {
     /// on simulated time: an hour's wait takes no time, and a seed repeats the run. On other arms it runs in real time, on
     /// several threads.
     ///
+    /// Declared permissions that a passed test did [not use](TestEnv::unused_permissions) are printed to the standard error, which
+    /// `cargo test` shows with `--nocapture`.
+    ///
     /// Returns the value of the test. If a test on simulated time fails, the seed is printed to standard error, in the form
     /// that repeats it.
     ///
@@ -245,7 +248,9 @@ impl TestEnvBuilder {
                     eprintln!("the environment did not end well either: {error}");
                 }
                 Err(error) => panic!("the test is over, but its environment did not end well: {error}"),
-                Ok(()) => {}
+                // What a failed test did not reach says nothing about permissions.
+                Ok(()) if outcome.is_failure() => {}
+                Ok(()) => env.report_unused_permissions(),
             }
             outcome
         };

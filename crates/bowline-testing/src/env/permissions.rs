@@ -13,7 +13,7 @@ use super::TestEnv;
 /// Requests that an operator sent without a permission; from [`TestEnv::missing_permissions`].
 ///
 /// Its `Display` has a line for each missing declaration:
-/// `create configmaps in test and 2 more: add '.writes::<ConfigMap>([Verb::Create, Verb::Delete])' to the controller`.
+/// `create configmaps in test and 2 more: add '.writes::<ConfigMap>([Verb::Create, Verb::Delete])' to a controller`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingPermissions {
     missing: Vec<MissingPermission>,
@@ -54,7 +54,7 @@ impl fmt::Display for MissingPermissions {
             if calls.len() > 1 {
                 write!(f, " and {} more", calls.len() - 1)?;
             }
-            write!(f, ": add '{declaration}' to the controller")?;
+            write!(f, ": add '{declaration}' to a controller")?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ fn a_request_without_a_permission_fails_the_test_and_names_the_line_to_add() {
         assert_eq!(
             env.missing_permissions().to_string(),
             format!(
-                "create secrets in {namespace} and 2 more: add '.writes::<Secret>([Verb::Create, Verb::Delete])' to the \
+                "create secrets in {namespace} and 2 more: add '.writes::<Secret>([Verb::Create, Verb::Delete])' to a \
                  controller"
             )
         );
