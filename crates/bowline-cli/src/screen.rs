@@ -40,8 +40,8 @@ pub(crate) struct Screen<W = io::Stdout> {
     size: fn() -> (usize, usize),
     /// The lines of the block.
     block: Vec<String>,
-    /// Number of rows that the block has on the screen.
-    drawn: usize,
+    /// Columns of each line of the block on the screen.
+    drawn: Vec<usize>,
 }
 
 impl Screen {
@@ -64,7 +64,7 @@ fn terminal_size() -> (usize, usize) {
 
 impl<W: Write> Screen<W> {
     fn new(output: W, is_terminal: bool, has_colors: bool, size: fn() -> (usize, usize)) -> Self {
-        Self { output, is_terminal, has_colors, size, block: Vec::new(), drawn: 0 }
+        Self { output, is_terminal, has_colors, size, block: Vec::new(), drawn: Vec::new() }
     }
 
     /// Prints a line that stays.
@@ -120,7 +120,9 @@ impl<W: Write> Screen<W> {
 
     /// The sequence that removes the block from the screen.
     fn erase(&mut self) -> String {
-        let rows = std::mem::take(&mut self.drawn);
+        let (columns, _) = (self.size)();
+        // A terminal that became narrower has wrapped the lines.
+        let rows: usize = self.drawn.drain(..).map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
         // A terminal may have echoed a key, such as Ctrl-C, so that the cursor is not in the first column.
         if rows == 0 { String::new() } else { format!("\r\x1b[{rows}A\x1b[J") }
     }
@@ -134,18 +136,23 @@ impl<W: Write> Screen<W> {
         // A line of its own for the cursor, and one for what is printed above.
         let room = rows.saturating_sub(2).max(1);
         let mut frame = String::new();
+        let mut drawn = Vec::new();
         let cut = self.block.len().saturating_sub(room);
         let shown = if cut > 0 { room - 1 } else { self.block.len() };
         for (number, line) in self.block.iter().take(shown).enumerate() {
             let style = if number == 0 { Style::Bold } else { Style::Plain };
-            frame += &self.paint(style, &shortened(line, columns));
+            let line = shortened(line, columns);
+            drawn.push(line.chars().count());
+            frame += &self.paint(style, &line);
             frame.push('\n');
         }
         if cut > 0 {
-            let more = self.block.len() - shown;
-            frame.push_str(&["  and ", &more.to_string(), " more\n"].concat());
+            let more = ["  and ", &(self.block.len() - shown).to_string(), " more"].concat();
+            drawn.push(more.chars().count());
+            frame += &more;
+            frame.push('\n');
         }
-        self.drawn = shown + usize::from(cut > 0);
+        self.drawn = drawn;
         frame
     }
 
@@ -206,6 +213,16 @@ mod tests {
         assert_eq!(taken(&mut screen), "OBJECTS\n  a line of more t…\n  and 3 more\n");
         screen.line("one").unwrap();
         assert!(taken(&mut screen).starts_with("\r\x1b[3A\x1b[Jone\n"));
+    }
+
+    #[test]
+    fn a_block_that_a_narrower_terminal_has_wrapped_is_removed_whole() {
+        let mut screen = screen(true, false);
+        screen.show(block(&["OBJECTS", "  a line of 19 colu"])).unwrap();
+        screen.size = || (10, 5);
+        taken(&mut screen);
+        screen.close().unwrap();
+        assert_eq!(taken(&mut screen), "\r\x1b[3A\x1b[J");
     }
 
     #[test]

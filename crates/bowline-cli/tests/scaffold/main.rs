@@ -1,7 +1,17 @@
-//! Scaffolded projects build without warnings and pass their tests: four projects that cover the options in pairs.
+//! Projects as their users make them. Four that cover the options in pairs build without warnings and pass their tests; that of
+//! docs/quickstart.md also runs.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+mod cluster;
+mod dev;
+mod process;
+mod quickstart;
+mod terminal;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The options of a project, and what is created in it.
 struct Scaffold {
@@ -77,6 +87,7 @@ fn operator_in_a_library(project: &Path) {
 #[test]
 #[ignore = "run by `cargo test -p bowline-cli --test scaffold -- --ignored` in .ci/run"]
 fn scaffolded_projects_build_and_pass_their_tests() {
+    let _turn = turn();
     for (number, scaffold) in SCAFFOLDS.iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
         let init = ["init", "games", "--domain", "example.com", "--bowline"];
@@ -129,18 +140,36 @@ fn bowline(folder: &Path, arguments: &[&str]) {
 
 /// Runs cargo in a project. Without a network if everything is there.
 fn cargo(project: &Path, arguments: &[&str]) -> Output {
-    let run = |offline: &str| {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.args(arguments).current_dir(project);
-        // Of this workspace: a user has none of them.
-        command.env_remove("K8S_OPENAPI_ENABLED_VERSION").env_remove("RUSTC_WORKSPACE_WRAPPER");
-        command
-            .env("CARGO_TARGET_DIR", workspace().join("target/scaffold"))
-            .env("CARGO_NET_OFFLINE", offline);
-        command.output().expect("it starts")
-    };
-    let output = run("true");
-    if !output.status.success() && text(&output.stderr).contains("offline") { run("false") } else { output }
+    let run = |is_offline| cargo_command(project, arguments, is_offline).output().expect("it starts");
+    let output = run(true);
+    if needs_network(&output) { run(false) } else { output }
+}
+
+fn cargo_command(project: &Path, arguments: &[&str], is_offline: bool) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(project);
+    set_environment(&mut command, is_offline);
+    command
+}
+
+/// Sets the environment of a program that is or starts cargo: one target folder for all projects.
+fn set_environment(command: &mut Command, is_offline: bool) {
+    // Of this workspace: a user has none of them.
+    command.env_remove("K8S_OPENAPI_ENABLED_VERSION").env_remove("RUSTC_WORKSPACE_WRAPPER");
+    command
+        .env("CARGO_TARGET_DIR", workspace().join("target/scaffold"))
+        .env("CARGO_NET_OFFLINE", is_offline.to_string());
+}
+
+/// Whether cargo failed because it had no network.
+fn needs_network(output: &Output) -> bool {
+    !output.status.success() && text(&output.stderr).contains("offline")
+}
+
+/// Each test takes its turn: at once, they would wait for each other's builds.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn text(bytes: &[u8]) -> String {
