@@ -93,6 +93,9 @@ impl Program {
         let mut build = Command::new(cargo);
         build.args(["build", "--message-format=json-render-diagnostics"]).current_dir(root);
         build.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(&name.to_string_lossy())) {
+            build.env_remove(name);
+        }
         let mut build = build.spawn().map_err(ProgramError::Cargo)?;
         let mut programs = Vec::new();
         if let Some(output) = build.stdout.take() {
@@ -130,6 +133,12 @@ impl Program {
         }
         read(&output.stdout, command)
     }
+}
+
+/// Whether `cargo run` and `cargo test` set this variable for the program that they start. Build scripts, such as that of ring, run
+/// again when it changes.
+fn is_of_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| variable.starts_with(prefix))
 }
 
 /// A program of the package with this manifest, if the message is about one: its name and path.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Below the folder of a project.
-const WATCHED: [&str; 5] = ["src", "build.rs", "Cargo.toml", "Cargo.lock", "bowline.toml"];
+/// Below the folder of a project. Not Cargo.lock: a build may write it.
+const WATCHED: [&str; 4] = ["src", "build.rs", "Cargo.toml", "bowline.toml"];
 
 /// The files of a project at one moment: size and time of the last change.
 ///

@@ -156,6 +156,11 @@ fn cargo_command(project: &Path, arguments: &[&str], is_offline: bool) -> Comman
 fn set_environment(command: &mut Command, is_offline: bool) {
     // Of this workspace: a user has none of them.
     command.env_remove("K8S_OPENAPI_ENABLED_VERSION").env_remove("RUSTC_WORKSPACE_WRAPPER");
+    // Set by the cargo that runs this test. ring would be compiled again, and everything above it.
+    let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_package(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
     command
         .env("CARGO_TARGET_DIR", workspace().join("target/scaffold"))
         .env("CARGO_NET_OFFLINE", is_offline.to_string());
