@@ -388,6 +388,15 @@ impl Manager {
         self.inner.stop.cancel();
     }
 
+    /// As [`request_stop`](Self::request_stop), and waits until [`run`](Self::run) has returned, which has the errors. Returns at
+    /// once if the manager was not started. A runnable of this manager must not wait for it: the manager waits for the runnable.
+    pub async fn stop(&self) {
+        self.request_stop();
+        if self.inner.has_begun() {
+            self.inner.ended.cancelled().await;
+        }
+    }
+
     /// Waits until leader-only work may run: this replica leads, or there is no election. Never returns otherwise.
     pub async fn wait_elected(&self) {
         self.inner.elected.cancelled().await;

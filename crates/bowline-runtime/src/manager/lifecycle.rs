@@ -64,6 +64,8 @@ pub(super) struct Inner {
     pub(super) is_leader_work_left: AtomicBool,
     /// Cancelled when the candidate has ended.
     pub(super) candidate_ended: CancellationToken,
+    /// Cancelled when `run` has returned, or its future was dropped.
+    pub(super) ended: CancellationToken,
     state: Mutex<State>,
     /// Dropped late: tasks end after everything else.
     pub(super) scope: Scope,
@@ -137,6 +139,8 @@ pub(super) struct Managed {
 /// Runs a manager, from start to stop.
 pub(super) async fn run(inner: &Arc<Inner>) -> Result<(), ManagerError> {
     inner.begin()?;
+    // Dropped last.
+    let _ended = inner.ended.clone().drop_guard();
     let abort = AbortOnDrop(inner);
     tokio::select! {
         biased;
@@ -205,6 +209,7 @@ impl Inner {
             over: CancellationToken::new(),
             is_leader_work_left: AtomicBool::new(false),
             candidate_ended: CancellationToken::new(),
+            ended: CancellationToken::new(),
             state: Mutex::new(state),
             scope: parts.scope,
             _kept: parts.kept,
@@ -275,6 +280,11 @@ impl Inner {
             Some(elector) => builder.fenced(ways.fenced(elector.fence())),
             None => builder,
         })
+    }
+
+    /// Whether `run` was called.
+    pub(super) fn has_begun(&self) -> bool {
+        self.state().phase != Phase::New
     }
 
     pub(super) fn take_instead(&self) -> Option<Instead> {

@@ -217,3 +217,29 @@ fn slow(name: &'static str, takes: Duration, world: &World) -> Runnable {
         Ok::<_, std::io::Error>(())
     })
 }
+
+#[test]
+fn a_stop_waits_until_everything_has_ended() {
+    World::run(1, |world| async move {
+        world.manager().stop().await; // Not started: it returns.
+        let manager = world.manager();
+        let clock = world.clock.clone();
+        let slow = Runnable::new("slow", move |cancelled| async move {
+            cancelled.cancelled().await;
+            clock.sleep(3 * SECOND).await;
+            Ok::<_, std::io::Error>(())
+        });
+        manager.add(slow).unwrap();
+        let run = world.start(&manager);
+        manager.wait_ready().await.unwrap();
+        let before = world.clock.now();
+        manager.stop().await;
+        assert!(world.clock.now().duration_since(before) >= 3 * SECOND);
+        run.await.unwrap().unwrap();
+        manager.stop().await; // It has stopped: it returns.
+
+        let manager = world.manager();
+        world.clock.timeout(SECOND, manager.run()).await.unwrap_err();
+        manager.stop().await; // The future of `run` was dropped.
+    });
+}
