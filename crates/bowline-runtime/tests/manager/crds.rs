@@ -5,7 +5,7 @@ use kube::{CustomResource, CustomResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::world::{World, failure};
+use crate::world::{SECOND, World, failure};
 
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "games.example.com", version = "v1", kind = "Game", namespaced)]
@@ -100,7 +100,9 @@ fn definitions_that_do_not_fit_together_are_an_error() {
             let manager = world.manager();
             manager.crd_definition(first);
             manager.crd_definition(second);
-            let error = manager.run().await.unwrap_err().to_string();
+            // A manager that starts would run for ever.
+            let ended = world.clock.timeout(SECOND, manager.run()).await.expect("it does not start");
+            let error = ended.unwrap_err().to_string();
             let expected =
                 format!("the CRD games.games.example.com is declared more than once, and {problem}");
             assert_eq!(error, expected);
